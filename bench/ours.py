@@ -13,7 +13,7 @@ import uvloop
 from bench import load, preload
 from oncebox.box import Oncebox
 from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.workers.deliveries.once import Once
 
 # Every open of the same database must bring the same key.

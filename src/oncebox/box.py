@@ -3,6 +3,7 @@
 import asyncio
 import os
 import platform
+import random
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -11,23 +12,26 @@ from oncebox import wiring
 from oncebox.components import Components
 from oncebox.core import ids
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import OnceboxError, StoreError
+from oncebox.errors import LeaseLost, OnceboxError, StoreError
 from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.settlements import default_retry_rules
-from oncebox.model.deliveries.delivery import Accepted
+from oncebox.model.deliveries.delivery import Accepted, Delivery, Settlement
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import SendOptions, SendOrigin
 from oncebox.model.webhooks.source import Source
 from oncebox.schemas.sends import SendAnswer
-from oncebox.settings import Settings, load_settings
+from oncebox.settings import Settings
+from oncebox.settings_loading import load_settings
 from oncebox.workers.deliveries.handlers import ANY_TYPE, Handlers
 from oncebox.workers.deliveries.once import SendApi
+from oncebox.workers.deliveries.policies import PolicyCheck, settle_error
 from oncebox.workers.process.child_control import Watchdog
 
 if TYPE_CHECKING:  # loaded by ``load_workers``
     from oncebox.workers.deliveries.delivery_worker import DeliveryWorker
     from oncebox.workers.factory import Workers
+    from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
     from oncebox.workers.sends.send_worker import SendWorker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,6 +60,7 @@ class Oncebox:
         self._components: Components | None = None
         self._worker_tasks: list[asyncio.Task[None]] = []
         self._workers: list[DeliveryWorker] = []
+        self._mailbox_workers: list[MailboxWorker] = []
         self._send_workers: list[SendWorker] = []
         self._background_tasks: list[asyncio.Task[None]] = []
         self._stop_requests = 0
@@ -200,12 +205,30 @@ class Oncebox:
         for source in (MAIL_SOURCE, *self.handlers.sources):
             self.telemetry.expect_source(source)
         self._components = components
+        components.ask_policy = self._ask_policy
         self.handlers.use_configured_sources(self._configured_source)
 
     def _configured_source(self, source: str) -> Source | None:
         opened = self._components
         entry = opened.sources.find(self.settings.tenant, source) if opened else None
         return entry.source if entry else None
+
+    async def _ask_policy(self, delivery: Delivery) -> Settlement | None:
+        """Ask the policy of a delivery that a pull worker claimed; None: it may have it."""
+        if delivery.tenant != self.settings.tenant:
+            return None
+        ledger = self.components.ledger
+        check = PolicyCheck(self.handlers.policy, ledger, self.telemetry)
+        try:
+            async with asyncio.timeout(self.settings.worker.lease / 2):
+                return await check.refusal(delivery)
+        except (LeaseLost, StoreError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a policy may raise anything
+            rules, log = self.handlers.rules(delivery.source).retry, self.telemetry.log
+            return settle_error(
+                delivery, error, rules, now=ledger.clock(), random=random.random, log=log
+            )
 
     def asgi(self, stopping: asyncio.Event | None = None) -> Any:
         """Return the opened box as an ASGI application, for a server of your own.
@@ -234,7 +257,13 @@ class Oncebox:
             workers.append(factory.handler_worker())
         self._workers += workers
         self._worker_tasks += [asyncio.create_task(each.run()) for each in workers]
+        self._start_mailbox_worker(factory)
         self._start_send_workers()
+
+    def _start_mailbox_worker(self, factory: "Workers") -> None:
+        reader = factory.mailbox_worker()
+        self._mailbox_workers.append(reader)
+        self._worker_tasks.append(asyncio.create_task(reader.run()))
 
     def _start_send_workers(self) -> None:
         """Start the workers for sends, unless this process has them already."""
@@ -255,6 +284,8 @@ class Oncebox:
         self._stop_requests += 1
         for worker in self._workers:
             worker.stop()
+        for reader in self._mailbox_workers:
+            reader.stop()
         for sender in self._send_workers:
             sender.stop()
 
@@ -287,7 +318,7 @@ class Oncebox:
         if self._components is not None:
             await self._components.close()
         self._components = None
-        self._workers, self._send_workers = [], []
+        self._workers, self._send_workers, self._mailbox_workers = [], [], []
         self._worker_tasks, self._background_tasks = [], []
 
     async def __aenter__(self) -> Self:

@@ -8,14 +8,14 @@ from oncebox.core.disk_space import DiskSpace
 from oncebox.core.encryption import MasterKey
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
-from oncebox.db.startup import sqlite_path
+from oncebox.db.startup import load_master_key, sqlite_path
 from oncebox.ledger.admin import source_cache
 from oncebox.ledger.admin.api_keys import ApiKeyCache
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.admin.source_service import SourceService
 from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink
 from oncebox.ledger.attempts.actions import AttemptRepository
-from oncebox.ledger.ciphers import ArtifactCipher, MailCipher, SendCipher
+from oncebox.ledger.ciphers import ArtifactCipher, MailboxCipher, MailCipher, SendCipher
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
 from oncebox.ledger.events.broadcast import EventBroadcast
@@ -29,7 +29,7 @@ from oncebox.ledger.master_key_rotation import DataKeyRefresher
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.transactions import Ledger
-from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.model.deliveries.delivery import Delivery, NewDelivery, Settlement
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.sends.email import Email
@@ -39,6 +39,10 @@ from oncebox.settings import Settings
 
 #: verifies a rejected request again; returns its deliveries, or raises the reason
 RecheckRejected = Callable[[RejectedRequest], Awaitable[Sequence[NewDelivery]]]
+
+#: asks the policy of a claimed delivery; returns how its try ends, or None if it may run; raises
+#: LeaseLost
+AskPolicy = Callable[[Delivery], Awaitable[Settlement | None]]
 
 #: services with background tasks or connections, in the order in which they are closed
 _CLOSED = (
@@ -58,7 +62,7 @@ class Components:
         master_key: MasterKey,
         *,
         judge_link: JudgeLink | None = None,
-        recheck: Callable[[SourceCache, Intake], RecheckRejected],
+        recheck: Callable[["Components"], RecheckRejected],
         find_txt: FindTxt,
     ) -> None:
         """Check the settings of sources and inboxes; ``close`` closes the database.
@@ -75,6 +79,8 @@ class Components:
         )
         #: whether the service stops soon; new requests should go elsewhere
         self.is_draining = False
+        #: the policies of the program that opened them, if it has any
+        self.ask_policy: AskPolicy | None = None
         #: closed before the database
         self.exit_stack = AsyncExitStack()
         self._configured = source_cache.read_configured(
@@ -119,7 +125,7 @@ class Components:
     @cached_property
     def recheck_rejected(self) -> RecheckRejected:
         """Verifies rejected requests again."""
-        return self._recheck(self.sources, self.intake)
+        return self._recheck(self)
 
     # administration
 
@@ -131,7 +137,12 @@ class Components:
     @cached_property
     def data_key_refresher(self) -> DataKeyRefresher:
         """Reads new data keys while the master key is rotated."""
-        return DataKeyRefresher(self.database, self.master_key, self.telemetry)
+        return DataKeyRefresher(
+            self.database,
+            self.master_key,
+            self.telemetry,
+            load_key=lambda: load_master_key(self.settings, may_create=False),
+        )
 
     @cached_property
     def sources(self) -> SourceCache:
@@ -199,6 +210,11 @@ class Components:
             self.mail_cipher,
             heavy_from=settings.reading.heavy_from,
         )
+
+    @cached_property
+    def mailbox_cipher(self) -> MailboxCipher:
+        """Encrypts and decrypts the configurations of mailboxes."""
+        return MailboxCipher(self.master_key)
 
     @cached_property
     def longpoll(self) -> LongPollHub:

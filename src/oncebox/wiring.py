@@ -3,21 +3,20 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from oncebox.components import Components, RecheckRejected
 from oncebox.core.metrics import Telemetry
 from oncebox.db import startup
-from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.artifacts.claims import JudgeLink
-from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.inboxes.domain_proofs import FindTxt
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.webhooks.quarantine import RejectedRequest
-from oncebox.settings import Settings
+from oncebox.settings import Settings, SmtpSettings
 
 if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.core.egress import Egress
@@ -25,6 +24,7 @@ if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.server.http.routing import Route
     from oncebox.server.smtp.connection import MailStore, RecipientLookup
     from oncebox.server.smtp.smtp_server import SmtpServer
+    from oncebox.server.webhooks.inbound_mail import InboundReceiver
 
 
 class Interceptor(Protocol):
@@ -39,6 +39,13 @@ class Interceptor(Protocol):
 
     async def begin(self, components: Components, smtp: str | None) -> None:
         """Prepare, before requests are served; mail is received at ``smtp``."""
+
+    @property
+    def smtp_auth(self) -> bool:
+        """Whether SMTP clients may log in, with any credentials."""
+
+    def smtp_settings(self, settings: SmtpSettings) -> SmtpSettings:
+        """Return the settings of SMTP."""
 
     def addresses(self, directory: "RecipientLookup") -> "RecipientLookup":
         """Return the lookup of recipients."""
@@ -132,6 +139,7 @@ def build_http_handlers(
         _document_fetcher(components),
         components.telemetry,
         clock=components.database.clock,
+        inbound=_inbound_receiver(components),
         disk=components.disk_space,
     )
     components.exit_stack.push_async_callback(endpoint.close)
@@ -151,21 +159,46 @@ def build_asgi_app(components: Components, stopping: asyncio.Event) -> Any:
 
 def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes]]:
     """Return a function that fetches small documents; its client is made on the first call."""
-    made: list[Egress] = []
+    egress = _lazy_egress(components)
 
     async def fetch(url: str) -> bytes:
+        return await egress().get(url)
+
+    return fetch
+
+
+def _inbound_receiver(components: Components) -> "InboundReceiver":
+    """Return what stores the mail in webhooks; it has an HTTP client of its own."""
+    from oncebox.server.webhooks.inbound_mail import InboundReceiver, MailFetcher  # noqa: PLC0415
+
+    return InboundReceiver(
+        components.ledger,
+        components.recipients,
+        components.mail_intake,
+        MailFetcher(_lazy_egress(components), clock=components.database.clock),
+        components.telemetry,
+        largest=components.settings.smtp.size,
+        disk=components.disk_space,
+    )
+
+
+def _lazy_egress(components: Components) -> "Callable[[], Egress]":
+    """Return a function that returns an HTTP client, made on the first call."""
+    made: list[Egress] = []
+
+    def egress() -> "Egress":
         from oncebox.core.egress import Egress  # noqa: PLC0415
 
         if not made:
             made.append(Egress())
-        return await made[0].get(url)
+        return made[0]
 
     async def close() -> None:
         for each in made:
             await each.close()
 
     components.exit_stack.push_async_callback(close)
-    return fetch
+    return egress
 
 
 def _txt_lookup(settings: Settings) -> FindTxt:
@@ -187,24 +220,29 @@ def build_smtp_server(
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
 
     directory, store = components.recipients, components.mail_intake
-    limits = MailLimits(components.settings.smtp, components.disk_space, rates=interceptor is None)
+    settings = components.settings.smtp
+    if interceptor is not None:
+        settings = interceptor.smtp_settings(settings)
     return SmtpServer(
         sockets,
-        components.settings.smtp,
+        settings,
         components.telemetry,
         directory=directory if interceptor is None else interceptor.addresses(directory),
         post=store if interceptor is None else interceptor.mail(store),
         folder=components.settings.folder,
-        mail_limits=limits,
+        mail_limits=MailLimits(settings, components.disk_space, rates=interceptor is None),
+        auth=interceptor is not None and interceptor.smtp_auth,
     )
 
 
-def _recheck_rejected(sources: SourceCache, intake: Intake) -> RecheckRejected:
+def _recheck_rejected(components: Components) -> RecheckRejected:
     """Return a function that verifies rejected requests again."""
+    receiver = cache(lambda: _inbound_receiver(components))
 
     async def recheck(rejected: RejectedRequest) -> Sequence[NewDelivery]:
         from oncebox.server.webhooks.request_verification import verify_again  # noqa: PLC0415 - seldom needed
 
-        return await verify_again(sources, intake, rejected)
+        draft_mail = receiver().draft
+        return await verify_again(components.sources, components.intake, rejected, draft_mail)
 
     return recheck

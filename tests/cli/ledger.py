@@ -15,7 +15,7 @@ from oncebox.cli import main
 from oncebox.ledger.admin import audit
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import DeliveryState
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.wiring import open_components
 
 Handler = Callable[..., Any]

@@ -7,7 +7,7 @@ from oncebox.ledger.sends import lifecycle
 from oncebox.ledger.sends.lifecycle import SendClaimant
 from oncebox.model.sends.send import Send, SendMarker, SendReport
 from oncebox.model.sends.transports import SendOutcome, SendPhase, SendUnknown
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.wiring import open_components
 
 SILENCE = SendUnknown(code="no_answer", phase=SendPhase.HANDED_OVER)

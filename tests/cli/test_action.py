@@ -8,7 +8,7 @@ from oncebox.ledger.attempts.actions import ActionRef
 from oncebox.model.attempts import BeginActionResult, BeginStatus
 from oncebox.model.deliveries.effects import Safety
 from oncebox.model.deliveries.inspection import AuditRecord
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.wiring import open_components
 from tests.cli.ledger import Ledger
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from oncebox.cli.output.redaction import is_secret, redacted_url
-from oncebox.settings import Settings, all_settings
+from oncebox.settings import Settings
+from oncebox.settings_loading import all_settings
 from tests.cli.ledger import Ledger
 
 CANARY = "CANARYSECRET"
@@ -140,7 +141,7 @@ def test_an_option_beats_the_environment_and_that_the_file(
 
 
 def test_what_is_shown_is_what_holds(clean: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    from oncebox.settings import load_settings  # noqa: PLC0415 - it is the question
+    from oncebox.settings_loading import load_settings  # noqa: PLC0415 - it is the question
 
     Path("oncebox.toml").write_text("[http]\nport = 1\nrate = 2\n[sends]\nfail_open = true\n")
     monkeypatch.setenv("ONCEBOX_HTTP__PORT", "3")

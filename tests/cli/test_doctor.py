@@ -11,7 +11,7 @@ from oncebox.core.disk_space import Disk
 from oncebox.db import migrate, startup
 from oncebox.errors import Permanent
 from oncebox.model.deliveries.delivery import Delivery
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
 from tests.support.postgres import Postgres
@@ -143,6 +143,19 @@ def test_a_source_that_takes_no_requests_is_told_with_what_helps(sound_ledger: L
     assert (status, message) == ("warn", "shop is unready")
     assert "NOT_SET" in remedy
     assert sound_ledger.type("doctor").code == 0
+
+
+def test_a_source_for_submitted_events_needs_no_secret(sound_ledger: Ledger) -> None:
+    sound_ledger.type("source", "add", "shop", "--scheme", "standard-webhooks")
+    before = findings(sound_ledger)["source"]
+    sound_ledger.accept("k1")
+
+    assert before[:2] == ("warn", "shop is unready")
+    assert findings(sound_ledger)["source"] == (
+        "ok",
+        "shop has no secret: it takes submitted events only",
+        "",
+    )
 
 
 def test_a_file_from_before_a_migration_is_only_a_warning(bare: Ledger) -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncebox.cli.output.printer import escape, to_json
+from oncebox.cli.output import failures
+from oncebox.cli.output.printer import Block, Printer, escape, to_json
+from oncebox.errors import ConfigInvalid
 
 #: the hidden ones far more often than chance would bring them
 ANY_TEXT = st.text(
@@ -85,3 +87,30 @@ def test_characters_are_spelled_as_python_does(text: str, shown: str) -> None:
 
 def test_json_spells_what_is_outside_the_first_plane_as_two_units() -> None:
     assert to_json("\U000e0041\x7f") == '"\\udb40\\udc41\\u007f"'
+
+
+def test_a_block_is_shown_as_lines_and_everything_else_in_it_is_escaped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = Printer(as_json=False, quiet=False)
+    out.outline([("subject", "a\nb"), ("text", Block("one\r\ntwo\x1b[2J\rthree\u2028\n\nfour\n"))])
+    out.outline([("nothing", Block(""))])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "subject\ta\\x0ab",
+        "text\tone",
+        "text\ttwo\\x1b[2J\\x0dthree\\u2028",
+        "text\t",
+        "text\tfour",
+    ]
+
+
+def test_an_error_of_several_lines_is_shown_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ConfigInvalid("first\n  second\nerror: forged\x07")
+    failures.print_error(error, as_json=False)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "error: config_invalid: first",
+        "    second",
+        "  error: forged\\x07",
+    ]

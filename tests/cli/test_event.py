@@ -6,7 +6,7 @@ from typing import Any
 
 from oncebox.db import startup
 from oncebox.ledger.notifications import STREAM
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.cli.ledger import Ledger
 from tests.support import events
 from tests.support.clerk import START

@@ -57,6 +57,17 @@ def test_a_timeout_says_what_was_seen(ledger: Ledger, service: Running) -> None:
     assert "(number 1): no_link" in error["message"]
 
 
+def test_a_timeout_is_readable_line_by_line(ledger: Ledger, service: Running) -> None:
+    inbox = made(service, "123456")
+    told = typed(ledger, service, inbox, "--link", "--within", "1s")
+    lines = told.err.splitlines()
+
+    assert lines[0] == "error: wait_timed_out: no matching link arrived within 1 s"
+    assert lines[1].startswith(f"  {inbox} (active")
+    assert lines[2].startswith("    msg_")
+    assert "\\x0a" not in told.err
+
+
 def test_a_timeout_names_the_sender_that_is_refused_and_the_rules(
     ledger: Ledger, service: Running
 ) -> None:
@@ -84,3 +95,24 @@ def test_what_means_nothing_is_said_so(
     ledger: Ledger, service: Running, words: tuple[str, ...]
 ) -> None:
     assert typed(ledger, service, "inb_1", *words).code == 2
+
+
+def test_a_message_is_awaited_by_subject_and_attachment_and_its_id_printed(
+    ledger: Ledger, service: Running
+) -> None:
+    inbox = made(service)
+    raw = (
+        b"From: news@shop.example\r\nSubject: Your gallery is unlocked\r\n"
+        b"Content-Type: text/html\r\n\r\n<p>Come in\r\n"
+    )
+    (id_,) = service.call(Arrivals(service.box).file(inbox, raw))
+    words = (inbox, "--message", "--subject", "*unlocked")
+    late = typed(ledger, service, *words, "--has-attachment", "--within", "1s", "--json")
+    plain = typed(ledger, service, *words, "--no-attachment", "--within", "20s")
+    record = typed(ledger, service, *words, "--json").record
+    odd = typed(ledger, service, inbox, "--code", "--has-attachment")
+
+    assert "attachments_differ" in late.error["message"]
+    assert (plain.code, plain.out) == (0, f"{id_}\n")
+    assert record["message"]["content"]["html"].strip() == "<p>Come in"
+    assert (odd.code, "--has-attachment" in odd.err) == (2, True)

@@ -130,6 +130,7 @@ def test_a_policys_hold_says_its_reason(ledger: Ledger) -> None:
     asyncio.run(run())
 
     assert told(ledger, id_)["held"][0] == "policy: too large"
+    assert not any("try failed" in each for each in explained(ledger, id_))
 
 
 async def _accept(**sides: Any) -> str:
@@ -249,7 +250,7 @@ def test_a_delivery_is_explained_in_sentences(ledger: Ledger) -> None:
     assert waiting[2].endswith("; a worker with a handler for shop must run.")
     assert waiting[-1] == "Next: wait for a worker: retry-safe, no journalled effect."
     assert "Effects done and not repeated: open-issue." in done
-    assert any(each.startswith("It is done ") for each in done)
+    assert any(each.startswith("It was done ") for each in done)
 
 
 def test_the_explanation_ends_with_a_command_to_copy(ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from oncebox.model.admin import access as texts
 from oncebox.model.admin.access import ApiKey
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.wiring import open_components
 from tests.cli.ledger import Ledger
 

@@ -4,6 +4,7 @@ import pytest
 
 from oncebox.errors import Permanent
 from oncebox.model.deliveries.delivery import Delivery
+from oncebox.model.deliveries.effects import NO_RESULT
 from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
 
@@ -142,6 +143,78 @@ def test_a_word_that_it_did_not_happen_lets_it_run_again(ledger: Ledger) -> None
     ledger.work(charge_and_mail)
 
     assert calls == ["charge", "charge", "mail"]
+
+
+results: list[object] = []
+
+
+async def charge_and_keep_the_result(delivery: Delivery, once: Once) -> None:
+    results.append(await once.do("charge", calls.append, "charge"))
+
+
+def _lost_charge(ledger: Ledger) -> str:
+    results.clear()
+    id_ = ledger.accept("k1")
+    ledger.work(lose_the_answer)
+    return id_
+
+
+@pytest.mark.parametrize("typed", ['{"id": "ch_1"}', 'charge={"id": "ch_1"}'])
+def test_a_released_effect_returns_the_result_a_person_gave(ledger: Ledger, typed: str) -> None:
+    id_ = _lost_charge(ledger)
+    word = ("--effect", "charge=done", "--result", typed, "--why", "seen there")
+
+    assert ledger.type("delivery", "release", id_, *word).code == 0
+    ledger.work(charge_and_keep_the_result)
+
+    assert (calls, results) == (["charge"], [{"id": "ch_1"}])
+    assert ledger.inspect(id_)["effects"][0]["result"] == {"id": "ch_1"}
+
+
+def test_a_handler_can_tell_that_a_released_effect_has_no_result(ledger: Ledger) -> None:
+    id_ = _lost_charge(ledger)
+
+    ledger.type("delivery", "release", id_, "--effect", "charge=done", "--why", "seen there")
+    ledger.work(charge_and_keep_the_result)
+
+    assert (calls, results) == (["charge"], [NO_RESULT])
+    assert results[0] is NO_RESULT
+
+
+def test_a_stored_null_is_a_result(ledger: Ledger) -> None:
+    id_ = _lost_charge(ledger)
+    word = ("--effect", "charge=done", "--result", "null", "--why", "seen there")
+
+    ledger.type("delivery", "release", id_, *word)
+    ledger.work(charge_and_keep_the_result)
+
+    assert results == [None]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--effect", "charge=done", "--result", "{"), "write JSON"),
+        (("--effect", "charge=done", "--result", "NaN"), "write JSON"),
+        (("--effect", "charge=not-done", "--result", "1"), "only a done effect has a result"),
+        (("--result", "1"), "only a done effect has a result"),
+        (("--effect", "charge=done", "--result", "1", "--result", "2"), "two results"),
+        (("--effect", "a=done", "--effect", "b=done", "--result", "1"), "NAME=JSON"),
+        (("--effect", "charge=done", "--result", '"' + "x" * 1_100_000 + '"'), "1 MiB"),
+    ],
+    ids=["torn", "nan", "not done", "no effect", "twice", "whose", "too large"],
+)
+def test_a_result_that_cannot_be_stored_releases_nothing(
+    ledger: Ledger, words: tuple[str, ...], hint: str
+) -> None:
+    id_ = _lost_charge(ledger)
+    before = ledger.inspect(id_)
+
+    refused = ledger.type("delivery", "release", id_, "--why", "seen there", *words)
+
+    assert refused.code == 2
+    assert hint in refused.err
+    assert ledger.inspect(id_) == before
 
 
 @pytest.mark.parametrize("word", ["charge", "charge=maybe", "=done"])

@@ -123,6 +123,22 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
     assert f"oncebox send resolve {waiting} --not-sent --why '…'" in as_json["sentences"][-1]
 
 
+def test_an_explanation_says_why_no_other_transport_takes_over(relay: Ledger) -> None:
+    refused = NotSent(code="login_refused", phase=SendPhase.GREETED, opens_circuit=True)
+    ids: dict[tuple[str, ...], str] = {}
+    for options in ((), ("--transport", "relay")):
+        ids[options] = mail(relay, "--json", *options, entity=str(len(ids))).record["id"]
+    tried(outcome=refused, wait=0)
+    alone, named = (relay.type("send", "explain", id_).out for id_ in ids.values())
+    shown = [relay.type("send", "inspect", id_).rows for id_ in ids.values()]
+
+    assert "It has no failover group, so no other one takes over" in alone
+    assert "The request named this transport, so no other one is used." in named
+    assert [inspect(relay, id_)["pinned"] for id_ in ids.values()] == [False, True]
+    assert any("named by the request" in row for row in shown[1])
+    assert not any("named by the request" in row for row in shown[0])
+
+
 def test_an_explanation_counts_attempts_and_says_that_there_was_no_connection(
     relay: Ledger,
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 from oncebox.box import Oncebox
 from oncebox.ledger.deliveries import deduplication
 from oncebox.ledger.inboxes import messages
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.cli.services import Running, Services
 from tests.cli.test_worker import are_done, wait_for_kids
 from tests.cli.workers import is_gone, kids
@@ -131,6 +131,31 @@ def test_a_service_that_stops_says_so_before_it_closes_its_port(services: Servic
         assert (stopping.status_code, stopping.json()["code"]) == (503, "server_busy")
         assert client.get("/v1/deliveries").status_code == 200  # on a new connection
     assert service.child.wait() == 0
+
+
+def test_an_event_stream_ends_cleanly_however_slowly_the_service_stops(services: Services) -> None:
+    services.set("ONCEBOX_WORKER__STOP_WITHIN", "2")
+    service = services.serve(PLAIN)
+    services.accept(["slow"], body="600")
+    services.wait_for_note("begin slow-0")
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as stream:
+        stream.sendall(
+            b"GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n"
+            b"Authorization: Bearer %b\r\n\r\n" % service.key.encode()
+        )
+        said = b""
+        while b"retry: " not in said:
+            said += stream.recv(65_536)
+        service.child.terminate()
+        while part := stream.recv(65_536):
+            said += part
+
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1") == 1
+    assert said.endswith(b"\r\n0\r\n\r\n")
+    assert service.child.wait() == 0
+    assert "request_failed" not in service.child.text()
 
 
 def test_an_edge_serves_and_leaves_the_work_to_workers(services: Services) -> None:

@@ -163,7 +163,7 @@ EVERY_OPTION = (
     "--tries", "3", "--budget", "1d", "--first-wait", "0.5", "--longest-wait", "90s",
     "--rate", "5", "--concurrency", "2", "--retention", "30", "--mode", "pull",
     "--cidr", "10.0.0.0/8", "--cidr", "::/0", "--expect", "$.account=acct_1",
-    "--allow-unsigned",
+    "--allow-unsigned", "--inbound", "--inbox", "inb_1",
 )  # fmt: skip
 EVERY_FIELD = {
     "scheme": "stripe",
@@ -189,6 +189,8 @@ EVERY_FIELD = {
     "cidrs": ["10.0.0.0/8", "::/0"],
     "expect": {"$.account": "acct_1"},
     "allow_unsigned": True,
+    "inbound": True,
+    "inbox": "inb_1",
 }
 
 

@@ -11,7 +11,7 @@ from oncebox.cli.main import run
 from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid
 from oncebox.errors.mail import LinkRefused
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.cli.services import Running, Services
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
@@ -78,6 +78,14 @@ def send(service: Running, to: str, text: str) -> None:
     mail = f"From: a@acme.example\r\nTo: {to}\r\nSubject: Verify\r\n\r\n{text}\r\n"
     with smtplib.SMTP(host, int(port), timeout=60) as line:
         line.sendmail("a@acme.example", to, mail.encode())
+
+
+def test_chaos_alone_offers_neither_login_nor_tls(chaos: Running) -> None:
+    host, _, port = chaos.greeting["smtp"].rpartition(":")
+    with smtplib.SMTP(host, int(port), timeout=60) as line:
+        line.ehlo()
+        assert not line.has_extn("auth")
+        assert not line.has_extn("starttls")
 
 
 def post(service: Running, client: Client, source: str, *, body: str = "{}") -> httpx2.Response:

@@ -1,5 +1,6 @@
 """Transports at the terminal: configured, seen, tried and paused; their secrets never shown."""
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,57 @@ def test_a_transport_is_added_seen_paused_and_resumed_on_record(
 
     assert (added["kind"], added["state"], added["action"]) == ("smtp", "working", "added")
     assert added["rate"] == {"sends": 100, "within": 60.0}
-    assert listed == [["relay", "working", "smtp", "0", "100 in 60 s", "0", ""]]
+    assert listed == [["relay", "working", "smtp", "0", "none", "100 in 60 s", "0", ""]]
     assert (paused["state"], resumed) == ("paused", [["relay", "resumed", "smtp"]])
     assert ["server", f"{relay.host}:{relay.port}"] in outline
     assert [(each[1], each[2]) for each in ledger.audit("transport:relay")] == [
         ("transport add", "first"), ("transport pause", "moving"), ("transport resume", ""),
     ]  # fmt: skip
+
+
+def test_a_failover_group_is_given_seen_changed_and_taken_away(
+    sqlite: Ledger, relay: ScriptedSmtp
+) -> None:
+    added = add(sqlite, relay, "--failover-group", "main", "--json").record
+    kept = sqlite.type("transport", "change", "relay", "--position", "3", "--json").record
+    outline = sqlite.type("transport", "show", "relay").rows
+    gone = sqlite.type("transport", "change", "relay", "--failover-group", "", "--json").record
+    log = ("transport", "add", "log2", "--kind", "log", "--failover-group", "main")
+    refused = [sqlite.type(*log), add(sqlite, relay, "--failover-group", " main")]
+
+    assert (added["failover_group"], kept["failover_group"]) == ("main", "main")
+    assert ["failover group", "main"] in outline
+    assert gone["failover_group"] == ""
+    assert {each.code for each in refused} == {1}
+    assert len(sqlite.type("transport", "list").rows) == 1
+
+
+def test_the_doctor_names_what_does_not_fail_over(
+    sqlite: Ledger, relay: ScriptedSmtp, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text(base64.b64encode(bytes(range(32))).decode())
+    add(sqlite, relay, "--failover-group", "main", "--dkim", f"example.com/s1=file:{key}")
+
+    def failover() -> list[str]:
+        checks = sqlite.type("doctor", "--json").records
+        return [each["message"] for each in checks if each["check"] == "failover"]
+
+    alone = failover()
+    second = (
+        *("--kind", "smtp", "--host", relay.host, "--port", str(relay.port)),
+        *("--security", "none"),
+    )
+    sqlite.type("transport", "add", "second", *second, "--failover-group", "main")
+    sqlite.type("transport", "add", "third", *second)
+    together = failover()
+
+    assert alone == ["group main has only relay: nothing takes over from it"]
+    assert together == [
+        "none for third: their mail waits if they fail",
+        "group main: relay, second; the next takes over from one that fails",
+        "second has no DKIM key for example.com, so it does not take over its mail",
+    ]
 
 
 def test_a_test_connects_logs_in_and_sends_nothing(sqlite: Ledger, relay: ScriptedSmtp) -> None:
@@ -155,8 +201,8 @@ def test_a_transport_that_rests_is_told_with_the_reason_to_look(
     doctor = {each["check"]: each for each in ledger.type("doctor", "--json").records}
     ledger.type("transport", "change", "relay", "--password", "-", stdin=CANARY.encode())
 
-    assert (listed[1], listed[5]) == ("resting", "1")
-    assert "rests after failures" in listed[6]
+    assert (listed[1], listed[6]) == ("resting", "1")
+    assert "rests after failures" in listed[7]
     assert doctor["transport"]["status"] == "warn"
     assert "oncebox transport test relay" in doctor["transport"]["remedy"]
     assert show(ledger)["state"] == "working"

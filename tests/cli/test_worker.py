@@ -47,7 +47,7 @@ def test_it_says_where_its_data_lies_what_it_handles_and_what_to_try(
 
     assert lines["data"].strip() == str(tmp_path / "data" / "oncebox.db")
     assert lines["sources"].strip() == "shop"
-    assert "delivery accept shop --key first --type TYPE --body" in lines["try"]
+    assert "delivery accept shop --key first --type crash --body" in lines["try"]
     assert f"--data-dir {tmp_path / 'data'}" in lines["try"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from oncebox.box import Oncebox
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.inspection import DeliveryRecord
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.torture.processes import Child, Children, TooLate, until
 
 #: short leases and waits, so that what is lost is soon found again

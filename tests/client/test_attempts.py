@@ -13,7 +13,7 @@ from oncebox.client.sync import Client
 from oncebox.client.sync.attempts import Action
 from oncebox.errors import LeaseLost, NotDone, NotFound
 from oncebox.errors.mail import ResendLimitReached
-from oncebox.model.deliveries.effects import Done
+from oncebox.model.deliveries.effects import NO_RESULT, Done
 from oncebox.schemas.inboxes import Policy
 from tests.client.conftest import Speaker
 from tests.support.running import Running
@@ -186,6 +186,27 @@ def test_a_function_is_called_once(service: Running, speaker: Speaker) -> None:
     assert world.calls == 1
 
 
+def test_a_repeat_can_tell_that_the_result_was_not_stored(
+    service: Running, speaker: Speaker, client: Client
+) -> None:
+    def ask() -> Any:
+        return speaker.ask(
+            service.url, lambda c: c.attempt("a").do("make", object), key=service.key
+        )
+
+    def ask_null() -> Any:
+        return speaker.ask(
+            service.url, lambda c: c.attempt("a").do("null", lambda: None), key=service.key
+        )
+
+    ask()
+    ask_null()
+
+    assert ask() is NO_RESULT
+    assert client.attempt("a").action("make").begin().result is NO_RESULT
+    assert ask_null() is None
+
+
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_function_that_was_lost_is_looked_for(
     service: Running, speaker: Speaker, client: Client, happened: bool
@@ -238,7 +259,7 @@ def test_a_function_that_proves_it_did_nothing_may_run_again(
         ask(refuse)
 
     assert ask(object) is not None
-    assert ask(lambda: 1) is None
+    assert ask(lambda: 1) is NO_RESULT
 
 
 # resends

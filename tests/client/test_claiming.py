@@ -155,7 +155,7 @@ def test_a_worker_that_asks_for_what_is_not_there_does_not_wait(speaker: Speaker
 def test_a_shift_that_may_idle_only_so_long_ends_with_the_trouble_it_had(speaker: Speaker) -> None:
     with scripted(cut()) as script, pytest.raises(ServiceUnreachable):
         speaker.ask(
-            script.url, lambda c: c.within(0.3).deliveries.work("jobs", idle=0.5), timeout=0.3
+            script.url, lambda c: c.within(1.5).deliveries.work("jobs", idle=2.5), timeout=1.5
         )
 
     assert len(_keys(script)) == 1

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from oncebox.client import submission
 from oncebox.client.sync import Client
-from oncebox.errors import NotFound, StateConflict
+from oncebox.errors import KeyInvalid, NotFound, SourceUnknown, StateConflict
 from oncebox.errors.http import FieldsInvalid, Forbidden, Unauthenticated
 from oncebox.schemas.sources import SourceChange, SourceFields
 from tests.client.conftest import Speaker
+from tests.support.lossy import lossy
 from tests.support.running import Running
 
 
@@ -171,3 +173,62 @@ def test_the_fields_of_a_source_are_those_of_the_wire() -> None:
 
     assert set(SourceFields.__struct_fields__) <= added
     assert set(SourceChange.__struct_fields__) == changed - {"name"}
+
+
+def test_events_are_submitted_once_by_key_and_told_what_they_are(
+    service: Running, speaker: Speaker
+) -> None:
+    def ask(question: Callable[[Any], Any]) -> Any:
+        return speaker.ask(service.url, question, key=service.key)
+
+    ask(lambda c: c.sources.add("orders", "standard-webhooks"))
+    first = ask(lambda c: c.deliveries.accept("orders", key="m-1", body=b"\x00\xff", type="paid"))
+    again = ask(lambda c: c.deliveries.accept("orders", key="m-1", body=b"\x00\xff", type="paid"))
+    other = ask(lambda c: c.deliveries.accept("orders", key="m-1", body="other"))
+    kept = ask(lambda c: c.deliveries.inspect(first.id, payload=True))
+
+    assert (first.arrival, first.state) == ("new", "received")
+    assert (again.id, again.arrival, again.state) == (first.id, "duplicate", "received")
+    assert (other.arrival, other.state) == ("conflict", "held")
+    assert (kept.payload.body, kept.delivery.type) == (b"\x00\xff", "paid")
+    with pytest.raises(SourceUnknown, match="oncebox source add"):
+        ask(lambda c: c.deliveries.accept("nowhere", key="m-1"))
+    with pytest.raises(KeyInvalid):
+        ask(lambda c: c.deliveries.accept("orders", key=""))
+
+
+def test_a_batch_of_any_length_is_submitted_in_order_and_answered_item_by_item(
+    service: Running, speaker: Speaker
+) -> None:
+    def ask(question: Callable[[Any], Any]) -> Any:
+        return speaker.ask(service.url, question, key=service.key)
+
+    ask(lambda c: c.sources.add("orders", "standard-webhooks"))
+    events = [submission("orders", key=f"m-{n}", body="x" * 990) for n in range(250)]
+    events[7] = submission("orders", key="m-3", body="x" * 990)
+    events[201] = submission("nowhere", key="m-201", body="x")
+    answers = ask(lambda c: c.deliveries.accept_batch(events))
+    stored = [each.id for each in ask(lambda c: c.deliveries.list(source="orders"))]
+
+    assert len(answers) == 250
+    assert answers[201].error.code == "source_unknown"
+    assert (answers[7].arrival, answers[7].id) == ("duplicate", answers[3].id)
+    assert [each.arrival for each in answers].count("new") == 248
+    assert stored[::-1] == [answers[n].id for n in range(250) if n not in {7, 201}]
+    assert ask(lambda c: c.deliveries.accept_batch([])) == []
+
+
+def test_a_lost_answer_to_a_submission_is_asked_for_again_and_stores_nothing_twice(
+    service: Running, client: Client, speaker: Speaker
+) -> None:
+    client.sources.add("orders", "standard-webhooks")
+    with lossy(service.url, lambda number, _heard: number < 1) as proxy:
+        answer = speaker.ask(
+            proxy.url, lambda c: c.deliveries.accept("orders", key="m-1"), key=service.key
+        )
+    events = [submission("orders", key=f"m-{number}") for number in range(3)]
+    with lossy(service.url, lambda number, _heard: number < 1) as proxy:
+        batch = speaker.ask(proxy.url, lambda c: c.deliveries.accept_batch(events), key=service.key)
+
+    assert (answer.arrival, [each.arrival for each in batch]) == ("duplicate", ["duplicate"] * 3)
+    assert sorted(each.key for each in client.deliveries.list()) == ["m-0", "m-1", "m-2"]

@@ -459,3 +459,53 @@ def test_a_second_agent_gets_already_claimed(service: Running, speaker: Speaker)
         ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox, claim_key="two"))
 
     assert "123456" not in str(refused.value)
+
+
+# messages
+
+
+def arrival(subject: str) -> bytes:
+    """Return a mail without a code, in HTML and with an attachment."""
+    return (
+        f"From: News <news@shop.example>\r\nSubject: {subject}\r\nMessage-ID: <{subject}@x>\r\n"
+        "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+        "--b\r\nContent-Type: text/html\r\n\r\n<p>It is <b>open</b>.</p>\r\n"
+        "--b\r\nContent-Type: text/csv\r\n"
+        "Content-Disposition: attachment; filename=list.csv\r\n\r\na,b\r\n--b--\r\n"
+    ).encode()
+
+
+def test_an_operator_waits_for_a_message_and_reads_all_of_it(
+    service: Running, speaker: Speaker
+) -> None:
+    inbox = ask(service, speaker, lambda c: c.inboxes.create())
+    service.call(Arrivals(service.box).file(inbox.id, arrival("Locked"), arrival("Unlocked")))
+
+    def wait(client: Any) -> Any:
+        return client.inboxes.wait_for_message(
+            inbox.id, subject="Unlock*", has_attachment=True, within=20
+        )
+
+    found = ask(service, speaker, wait)
+    (attached,) = found.attachments
+
+    assert (found.subject, found.sender_address) == ("Unlocked", "news@shop.example")
+    assert (found.text.strip(), found.html.strip()) == (
+        "It is open.",
+        "<p>It is <b>open</b>.</p>",
+    )
+    assert (attached.number, attached.name, found.links) == (1, "list.csv", [])
+    assert "open" not in repr(found)
+
+
+def test_a_wait_for_a_message_that_timed_out_says_what_was_awaited(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut) as ended:
+        speaker.ask(
+            script.url,
+            lambda c: c.inboxes.wait_for_message(
+                "inb_1", subject="*unlocked*", has_attachment=False, within=0.2
+            ),
+        )
+
+    assert "no matching message arrived within 0.2 s" in str(ended.value)
+    assert "(subject *unlocked*, has_attachment False)" in str(ended.value)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from oncebox.errors import (
     Permanent,
     Transient,
 )
-from oncebox.model.deliveries.effects import Done
+from oncebox.model.deliveries.effects import NO_RESULT, Done
 from tests.client.conftest import Speaker
 from tests.client.shifts import SOURCE, work
 from tests.support.lossy import lossy
@@ -284,6 +285,47 @@ def test_an_effect_in_doubt_holds_the_delivery_for_a_person(
     assert found.next_action.startswith("needs a person: charge unknown")
 
 
+@pytest.mark.parametrize("results", [{"charge": {"id": "ch_1"}}, {"charge": None}, None])
+def test_a_released_effect_returns_the_result_a_person_gave_or_none(
+    service: Running, client: Client, speaker: Speaker, results: dict[str, Any] | None
+) -> None:
+    id_ = _crashed_during_an_effect(service, client, safe="once")
+    found: list[Any] = []
+
+    async def handler(_each: Any, do: Do) -> None:
+        found.append(await do("charge", dict))
+
+    async def unknown(_each: Any, do: Do) -> None:
+        with suppress(EffectOutcomeUnknown):
+            await do("charge", dict)
+
+    work(speaker.kind, service, unknown)
+    speaker.ask(
+        service.url,
+        lambda c: c.deliveries.release(id_, why="x", effects={"charge": "done"}, results=results),
+        key=service.key,
+    )
+    work(speaker.kind, service, handler)
+
+    assert found == [NO_RESULT if results is None else results["charge"]]
+
+
+def test_a_later_try_can_tell_that_a_result_was_not_stored(
+    service: Running, speaker: Speaker, client: Client
+) -> None:
+    service.accept(SOURCE, "k")
+    found: list[Any] = []
+
+    async def handler(each: Any, do: Do) -> None:
+        found.append(await do("make", object))
+        if each.delivery.tries < 2:
+            raise Transient
+
+    work(speaker.kind, service, handler, tries=2)
+
+    assert found[1] is NO_RESULT
+
+
 def test_an_idempotent_effect_is_repeated_with_the_same_key(
     service: Running, client: Client, speaker: Speaker
 ) -> None:
@@ -524,3 +566,10 @@ def test_a_worker_without_a_source_to_pull_is_told_at_once(
     client.sources.change(SOURCE, mode="handler")
     with pytest.raises(NotFound):
         work(speaker.kind, service, None)  # type: ignore[arg-type]
+
+
+def test_a_worker_that_names_no_source_finds_nothing_where_none_is_pulled(
+    client: Client,
+) -> None:
+    client.sources.change(SOURCE, mode="handler")
+    assert client.deliveries.claim(wait=0).deliveries == []

@@ -205,3 +205,35 @@ async def test_what_the_body_raises_is_passed_on() -> None:
     async with _server(_said(b"")) as place, _egress(place) as egress:
         with pytest.raises(KeyError):
             await egress.post(f"http://{place}/", body(), headers={"content-length": "1"})
+
+
+async def test_a_fetched_answer_is_returned_whatever_its_status() -> None:
+    answer = _says("HTTP/1.1 404 Gone\r\ncontent-length: 2\r\nX-Why: it is\r\n\r\nno")
+    async with _server(answer) as place, _egress(place) as egress:
+        found = await egress.fetch(f"http://{place}/", headers={}, most=10, within=5)
+
+    assert (found.status, found.body, found.headers["x-why"]) == (404, b"no", "it is")
+
+
+async def test_a_fetched_body_over_the_limit_is_none() -> None:
+    answer = _says("HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n" + "x" * 20)
+    async with _server(answer) as place, _egress(place) as egress:
+        found = await egress.fetch(f"http://{place}/", headers={}, most=10, within=5)
+
+    assert (found.status, found.body) == (200, None)
+
+
+async def test_a_fetch_from_a_private_address_is_refused() -> None:
+    async with _egress() as egress:
+        for url in ("http://127.0.0.1/", "https://127.0.0.1/", "https://169.254.169.254/latest"):
+            with pytest.raises(EgressRefused):
+                await egress.fetch(url, headers={"authorization": "x"}, most=10, within=5)
+
+
+async def test_a_fetch_from_a_silent_server_is_given_up() -> None:
+    async def silent(_writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(1)
+
+    async with _server(silent) as place, _egress(place) as egress:
+        with pytest.raises(EgressFailed):
+            await egress.fetch(f"http://{place}/", headers={}, most=10, within=0.1)

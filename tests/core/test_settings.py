@@ -7,13 +7,8 @@ import msgspec
 import pytest
 
 from oncebox.errors import ConfigInvalid
-from oncebox.settings import (
-    RENAMED_SETTINGS,
-    Settings,
-    all_settings,
-    expectation,
-    load_settings,
-)
+from oncebox.settings import Settings
+from oncebox.settings_loading import RENAMED_SETTINGS, all_settings, expectation, load_settings
 
 
 @pytest.fixture(autouse=True)

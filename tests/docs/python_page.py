@@ -13,6 +13,7 @@ from oncebox import client
 from oncebox.errors import OnceboxError
 from oncebox.model.sends.intent import SendOptions
 from oncebox.schemas.sends import SendAnswer
+from oncebox.testing.imap import ScriptedImap
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.provider_protocol import ProviderMail
 from oncebox.testing.resend import Resend
@@ -27,16 +28,21 @@ For use, see the [Python client](../client.md), [concepts](../concepts.md) and
 #: what stands on the page, in this order, under which heading
 PARTS: dict[str, tuple[Any, ...]] = {
     "Client": (
-        oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Grant, client.Attempt,
-        client.Action, client.Work,
+        oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Grant, client.MessageGrant,
+        client.Attempt, client.Action, client.Work, client.submission,
     ),
-    "Mail": (oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.send_request),
+    "Mail": (
+        oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.send_request,
+        client.ManyResult, client.ManyProgress,
+    ),
     "Embedded Oncebox": (
         oncebox.Oncebox, oncebox.Delivery, oncebox.Accepted, oncebox.Once, oncebox.SyncOnce,
-        oncebox.Done, oncebox.Allow, oncebox.Hold, oncebox.Drop,
+        oncebox.Done, type(oncebox.NO_RESULT), oncebox.Allow, oncebox.Hold, oncebox.Drop,
     ),
     "Webhook verification": (oncebox.verify,),
-    "`oncebox.testing`": (ScriptedSmtp, SmtpMail, ScriptedProvider, Resend, ProviderMail),
+    "`oncebox.testing`": (
+        ScriptedSmtp, SmtpMail, ScriptedImap, ScriptedProvider, Resend, ProviderMail,
+    ),
 }  # fmt: skip
 _NOTED = re.compile(r"Annotated\[(\w+), [^]]*\]")
 _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
@@ -50,6 +56,7 @@ _MADE = (
     oncebox.AsyncClient,
     oncebox.Oncebox,
     ScriptedSmtp,
+    ScriptedImap,
     ScriptedProvider,
     Resend,
 )
@@ -72,7 +79,7 @@ def missing() -> set[str]:
     return {
         name
         for name, value in public.items()
-        if name not in shown
+        if not {name, type(value).__name__} & shown
         and not (isinstance(value, type) and issubclass(value, OnceboxError))
         and not (name.startswith("Async") and name.removeprefix("Async") in shown)
     }

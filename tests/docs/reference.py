@@ -41,7 +41,7 @@ from oncebox.server.api import openapi
 from oncebox.server.application import ROUTES
 from oncebox.server.http.routing import Route
 from oncebox.settings import Settings
-from oncebox.webhooks import registry
+from oncebox.webhooks import inbound, registry
 from oncebox.webhooks.scheme import FieldPath, Scheme, SchemeOptions
 from oncebox.webhooks.verification import REASONS
 from tests.docs.cli_page import cli_page
@@ -74,7 +74,7 @@ def pages() -> dict[Path, str]:
     from tests.docs import reference_mcp  # noqa: PLC0415 - it is written with what is below
 
     names = (
-        "concepts", "duplicates", "extraction", "inboxes", "mail-senders",
+        "concepts", "duplicates", "extraction", "inbound-webhooks", "inboxes", "mail-senders",
     )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
@@ -147,8 +147,20 @@ def _with_tables(page: str) -> str:
         "artifact_transitions": lambda: _transitions(artifact.TRANSITIONS),
         "artifact_conflicts": lambda: _codes(CONFLICTS),
         "artifact_warnings": lambda: _codes(artifact.ARTIFACT_WARNINGS),
+        "inbound_answers": _inbound_answers,
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
+
+
+def _inbound_answers() -> str:
+    head = ("provider", "what it does", "unrouted", "refused", "temporary", "not verified")
+    rows = []
+    for each in inbound.PROVIDERS.values():
+        answers = each.answers
+        statuses = (answers.unrouted, answers.refused, answers.temporary, answers.unverified)
+        shown = (str(status) if status else "closed" for status in statuses)
+        rows.append((each.title, answers.meaning, *shown))
+    return _table(head, rows)
 
 
 def _warnings() -> str:
@@ -405,6 +417,8 @@ def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
         return " or ".join(_kind(each, schemas) for each in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "prefixItems" in schema:
+        return "pair"
     if schema.get("type") == "array":
         return f"list of {_kind(schema['items'], schemas)}"
     return str(schema.get("type", "anything"))

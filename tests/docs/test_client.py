@@ -30,7 +30,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 def test_the_page_runs_from_top_to_bottom(
     service: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start, source, worker, effects, looking, errors = blocks(PAGE, "python")
+    start, source, worker, submitting, effects, looking, errors = blocks(PAGE, "python")
     names: dict[str, Any] = {}
     try:
         _run(start, names)
@@ -40,6 +40,9 @@ def test_the_page_runs_from_top_to_bottom(
         second = service.accept("jobs", "in_2", body=b"{}").id
         _run(effects, names)
         _run(looking, names)
+        _run(submitting, names)
+        names["client"].sources.add("orders", "standard-webhooks")
+        consumed = names["consume"]([("m-1", "{}"), ("", "{}"), ("m-1", "{}")])
         _run(errors, names)
     finally:
         names["client"].close()
@@ -49,6 +52,7 @@ def test_the_page_runs_from_top_to_bottom(
     assert [line.split()[0] for line in printed if line.startswith("dlv_")] == [second, first]
     assert [line[-14:] for line in printed if line.startswith(first)] == ["['open-issue']"]
     assert len(names["charges"]) == 1
+    assert consumed == ["m-1", "m-1"]
     assert printed[-1].startswith("not_found 404 ")
 
 

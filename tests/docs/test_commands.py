@@ -15,7 +15,7 @@ from oncebox.box import Oncebox
 from oncebox.cli.output import failures
 from oncebox.core import clock
 from oncebox.model.deliveries.delivery import Delivery
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.webhooks.scheme import Scheme
 from oncebox.workers.deliveries.once import Once
 from tests.docs.page import blocks
@@ -52,6 +52,17 @@ def test_the_commands_about_keys_for_agents(reader: Reader) -> None:
     _install, keys = blocks(DOCS / "mcp.md", "sh")
 
     assert reader.type(keys).count("obx_") == 2
+
+
+def test_the_commands_about_mail_by_webhook(reader: Reader) -> None:
+    add, fetched = blocks(DOCS / "inbound-webhooks.md", "sh")
+    reader.set(POSTMARK_LOGIN="user:password", MAILGUN_KEY="key", AWS_MAIL_KEY="A:b")
+    reader.set(RESEND_WEBHOOK_SECRET="whsec_1", RESEND_API_KEY="re_1")
+
+    reader.type(add, inb="inb_1")
+    reader.type(fetched)
+
+    assert {"mail", "support", "ses", "resend"} <= set(reader.ids("source", "list"))
 
 
 def test_the_commands_about_sources(reader: Reader) -> None:

@@ -26,6 +26,12 @@ from tests.support.finds import code, link
 from tests.support.running import Running
 from tests.support.waits import Arrivals
 
+EXPORT = (
+    b"From: a@shop.example\r\nSubject: Your export is ready\r\n"
+    b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+    b"--b\r\n\r\nsee\r\n--b\r\nContent-Type: application/pdf\r\n"
+    b"Content-Disposition: attachment; filename=i.pdf\r\n\r\npaid\r\n--b--\r\n"
+)
 URL = "https://app.shop.example/verify?token=aB3dE6gH9"
 
 
@@ -79,10 +85,11 @@ def test_the_commands_and_the_program_about_messages(
 ) -> None:
     *_, typed = blocks(DOCS / "inboxes.md", "sh")
     *_, example = blocks(DOCS / "inboxes.md", "python")
-    (message,) = bring(service, inbox, code("481920"))
+    (message,) = service.call(Arrivals(service.box).file(inbox.id, EXPORT))
 
     assert "shop.example" in reader.type(typed, inb=inbox.id, msg=message)
     assert (reader.folder / "mail.eml").exists()
+    assert (reader.folder / "invoice.pdf").read_bytes() == b"paid"
     capsys.readouterr()
     # It would wait for ever; here it ends when nothing more comes.
     reader.run(example.replace("follow=True", "follow=True, idle=0"), inbox_id=inbox.id)
@@ -110,12 +117,14 @@ def test_the_commands_and_the_program_about_events(
 
 
 def test_the_commands_about_waiting(reader: Reader, service: Running, inbox: Inbox) -> None:
-    typed, curl = blocks(DOCS / "waiting.md", "sh")
+    typed, message, curl = blocks(DOCS / "waiting.md", "sh")
     bring(service, inbox, code("481920"), link(URL))
+    service.call(Arrivals(service.box).file(inbox.id, EXPORT))
 
     told = reader.type(typed, inb=inbox.id)
     assert "481920" in told
     assert URL in told
+    assert "Your export is ready" in reader.type(message, inb=inbox.id)
     again = reader.type(curl.replace("http://127.0.0.1:8808", service.url), inb=inbox.id)
     assert '"481920"' in again
 

@@ -47,7 +47,7 @@ def test_the_commands_on_postgresql(reader: Reader, postgres: Postgres, tmp_path
 @pytest.mark.parametrize("word", ["=done", "=not-done"])
 def test_an_effect_in_doubt_is_ended_by_the_command_of_the_page(reader: Reader, word: str) -> None:
     (release,) = blocks(DOCS / "operating.md", "console")
-    (line,) = [each for each in release.splitlines() if each.endswith(word)]
+    (line,) = [each for each in release.splitlines() if word in each]
 
     async def lost(delivery: Delivery, once: Once) -> None:
         await once.do("open-issue", _lost)

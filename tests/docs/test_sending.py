@@ -37,13 +37,17 @@ def test_the_page_runs_from_top_to_bottom_and_again(
         for code in blocks(PAGE, "python"):
             exec(compile(code, "sending.md", "exec"), names)  # noqa: S102 - it is our own page
         names["client"].close()
-    first, batch, again, repeated = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    progress = [line for line in lines if " done, " in line]
+    first, batch, again, repeated = [line for line in lines if line and line not in progress]
 
     assert first.startswith("logged <")
     assert again == first
     assert batch.count("in_flight") == 3
     assert len(repeated.split(",")) == 3
     assert len(names["batch"].data) == 3
+    assert progress[99] == "10000 done, 0 of them before"
+    assert progress[-1] == "10000 done, 10000 of them before"
 
 
 def test_the_page_names_every_answer_and_choice() -> None:

@@ -106,6 +106,8 @@ def test_the_programs_of_the_page_run_from_top_to_bottom(
 
     assert capsys.readouterr().out.splitlines() == [
         "lost, but accepted 1 time",
+        "refused",
+        "('OK', [b'1'])",
         "lost",
         "200",
         "200",
@@ -119,7 +121,7 @@ def test_the_tests_of_the_page_pass_as_they_are_printed(
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
     pages = [each for each in TESTS if "page" not in each]
 
-    assert run(tmp_path, oncebox_server, pages, "pytest_asyncio.plugin") == "4 passed"
+    assert run(tmp_path, oncebox_server, pages, "pytest_asyncio.plugin") == "6 passed"
 
 
 def test_the_first_test_of_the_page_is_six_lines() -> None:

@@ -17,6 +17,10 @@ from tests.support.running import Running, running
 from tests.support.waits import Arrivals
 
 PAGE = DOCS / "waiting.md"
+EXPORT = (
+    "From: a@b.example\r\nSubject: Your export is ready\r\n"
+    "Content-Type: text/html\r\n\r\n<p>Done.\r\n"
+)
 
 
 @pytest.fixture
@@ -30,18 +34,24 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 
 
 def bring(service: Running, attempt: str, value: str) -> None:
-    """Let a code come, as soon as the attempt has an inbox."""
+    """Let a code or the message come, as soon as the attempt has an inbox."""
     desk = Arrivals(service.box)
     with Client(service.url, service.key) as client:
         inbox = client.inboxes.create(attempt_id=attempt)
-        service.call(desk.bring(inbox.id, code(value, sender="no-reply@shop.example")))
+        if value == EXPORT:
+            service.call(desk.file(inbox.id, EXPORT.encode()))
+        else:
+            service.call(desk.bring(inbox.id, code(value, sender="no-reply@shop.example")))
 
 
 def test_the_page_runs_from_top_to_bottom(
     service: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names: dict[str, Any] = {}
-    arrivals = [("signup-42", "123456"), ("signup-42", "654321"), None, ("signup-43", "111111")]
+    arrivals = [
+        ("signup-42", "123456"), ("signup-42", "654321"), ("signup-42", EXPORT), None,
+        ("signup-43", "111111"),
+    ]  # fmt: skip
     for text, arrival in zip(blocks(PAGE, "python"), arrivals, strict=True):
         timer = threading.Timer(0.3, bring, args=(service, *arrival)) if arrival else None
         if timer:
@@ -54,6 +64,7 @@ def test_the_page_runs_from_top_to_bottom(
     names["client"].close()
     out = capsys.readouterr().out.splitlines()
 
+    assert out.pop(2) == "Your export is ready 9 []"
     assert out[:4] == [
         "6 shop.example", "2", "True", "no matching code arrived within 1 s (sender bank.example)",
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from oncebox.db import sqlite
 from oncebox.errors import DatabaseBusy, StoreUnavailable
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import ArrivalKind, Delivery, DeliveryState
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.workers.deliveries.once import Once
 from tests.support.databases import FAST
 from tests.support.postgres import PostgresServer

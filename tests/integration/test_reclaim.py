@@ -6,7 +6,7 @@ from oncebox.box import Oncebox
 from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import Delivery, DeliveryState
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.workers.deliveries.once import Once
 from tests.support.databases import Place
 from tests.torture.ledger.boxes import MASTER_KEY

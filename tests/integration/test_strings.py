@@ -187,11 +187,12 @@ def _said(site: Site, messages: list[dict[str, Any]]) -> str:
             raw = client.get(f"/v1/messages/{each['id']}/raw").raise_for_status()
             assert CODE.encode() in raw.content or b"attachment" in raw.content
             client.get(f"/v1/messages/{each['id']}").raise_for_status()
+        listed = client.get(f"/v1/inboxes/{site.inboxes[0]['id']}/messages").raise_for_status()
+        assert SUBJECT in listed.text
         told = [
             client.get("/metrics"),
             client.get("/v1/events"),
             client.get("/v1/deliveries"),
-            client.get(f"/v1/inboxes/{site.inboxes[0]['id']}/messages"),
             client.get(f"/v1/messages/{messages[0]['id']}/attachments/{CODE}"),
         ]
     return "".join(str(dict(each.headers)) + each.text for each in told)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncebox.mail.excerpt import LONGEST_EXCERPT, excerpt, one_line
+from oncebox.mail.excerpt import LONGEST_EXCERPT, excerpt, html_excerpt, one_line
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,24 @@ def test_nothing_is_longer_than_it_may_be_and_a_line_is_a_line(text: str) -> Non
 @pytest.mark.parametrize("text", ["a." * 600_000, "a" * 1_000_000, "a:/" * 400_000, "-." * 500_000])
 def test_only_the_beginning_of_a_long_text_is_looked_at(text: str) -> None:
     assert excerpt(text) == excerpt(text[: 64 * 1024] + "\u200b www.example.com")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "https://evil.example/x",
+        "&#104;&#116;&#116;&#112;&#115;&#58;&#47;&#47;evil.example",
+        "&#x68;ttps&colon;&sol;&sol;evil&period;example&sol;x",
+        "https&#58//evil.example",
+    ],
+)
+def test_character_references_hide_no_link_in_html(hidden: str) -> None:
+    found = html_excerpt(f'<a href="{hidden}">a &lt; b &amp; c</a>')
+
+    assert found.text == '<a href="[link 1: blocked]">a &lt; b &amp; c</a>'
+
+
+def test_html_is_cut_and_says_so() -> None:
+    found = html_excerpt("<p>" + "x" * 100_000)
+
+    assert (len(found.text), found.cut) == (65_536, True)

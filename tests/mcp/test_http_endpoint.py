@@ -66,7 +66,7 @@ def test_a_request_stands_alone_and_is_answered_in_json(door: httpx2.Client) -> 
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
     assert "mcp-session-id" not in answer.headers
-    assert len(answer.json()["result"]["tools"]) == 10
+    assert len(answer.json()["result"]["tools"]) == 11
 
 
 @pytest.mark.parametrize(

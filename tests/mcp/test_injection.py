@@ -84,7 +84,7 @@ def _tour(agent: Agent, inboxes: list[dict[str, str]]) -> int:
     granted = 0
     for inbox in inboxes:
         for asked in _ASKED:
-            for tool in ("wait_for_code", "wait_for_link"):
+            for tool in ("wait_for_code", "wait_for_link", "wait_for_message"):
                 said = {"inbox_id": inbox["inbox_id"], "within": 0.02, **asked}
                 granted += not agent.ask(tool, **said).is_error
         agent.ask("open_inbox", attempt_id=inbox["attempt_id"])

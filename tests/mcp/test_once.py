@@ -73,12 +73,14 @@ def test_a_mail_is_sent_once_whatever_words_it_is_asked_in(house: House, agent: 
     order = house.name("order")
     first = agent.get("send_email", **MAIL, entity_id=order)
     again = agent.get("send_email", **{**MAIL, "text": "Paid it is."}, entity_id=order)
+    plain = agent.get("send_email", **{**MAIL, "to": MAIL["to"][0]}, entity_id=order)
     status = agent.get("send_status", send_id=first["send_id"])
     other = agent.refused("send_email", **{**MAIL, "sender": "a@example.com"}, entity_id=order)
 
     assert (first["status"], first["created"]) == ("logged", True)
     assert (again["send_id"], again["message_id"]) == (first["send_id"], first["message_id"])
     assert (again.get("created", False), again["drift"]) == (False, True)
+    assert (plain["send_id"], plain.get("created", False)) == (first["send_id"], False)
     assert status["state"] == "logged"
     assert "Tell the user" in first["next"]
     assert other.startswith("send_key_conflict: ")

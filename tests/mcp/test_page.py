@@ -36,7 +36,7 @@ def test_snippets_for_http_connect(house: House, key: str) -> None:
         url = each["url"].replace("http://127.0.0.1:8808", house.url).removesuffix("/mcp")
         assert (name, value) == ("Authorization", "Bearer obx_…")
         with over_http(url, key) as agent:
-            assert len(agent.tools) == 10
+            assert len(agent.tools) == 11
 
 
 def test_the_page_names_every_tool_and_quotes_a_real_refusal(house: House, by_http: Agent) -> None:

@@ -85,6 +85,29 @@ def test_a_link_is_handed_out_by_the_policy_only(house: House, agent: Agent) -> 
     assert "app.shop.example" not in words
 
 
+def test_a_message_whose_arrival_is_the_signal_is_granted_once_without_its_text(
+    house: House, agent: Agent
+) -> None:
+    attempt = house.name()
+    inbox = agent.get("open_inbox", attempt_id=attempt)
+    house.post(inbox["email"], "The gallery is unlocked")
+    asked = {"inbox_id": inbox["inbox_id"], "has_attachment": False}
+    granted = agent.get("wait_for_message", **asked)
+    again = agent.get("wait_for_message", **asked)
+    begun = agent.get("begin_action", attempt_id=attempt, name="open")
+    agent.get(
+        "finish_action", attempt_id=attempt, name="open", fence=begun["fence"], outcome="done",
+        artifact_id=granted["artifact_id"],
+    )  # fmt: skip
+    used = agent.refused("wait_for_message", **asked)
+
+    assert (granted["status"], granted["attachments"]) == ("granted", 0)
+    assert granted["message_id"].startswith("msg_")
+    assert "gallery" not in str(granted)
+    assert (again["artifact_id"], again["repeated"]) == (granted["artifact_id"], True)
+    assert used.startswith("artifact_used")
+
+
 def test_a_crash_between_wait_and_use_costs_nothing(house: House, key: str) -> None:
     attempt = house.name()
     with house.stdio(key) as agent:

@@ -16,14 +16,16 @@ from tests.mcp.agents import Agent
 from tests.mcp.conftest import House
 
 NAMES = [
-    "open_inbox", "wait_for_code", "wait_for_link", "request_resend", "begin_action",
-    "finish_action", "send_email", "send_status", "claim_delivery", "complete_delivery",
+    "open_inbox", "wait_for_code", "wait_for_link", "wait_for_message", "request_resend",
+    "begin_action", "finish_action", "send_email", "send_status", "claim_delivery",
+    "complete_delivery",
 ]  # fmt: skip
 #: arguments that fit, but name nothing that there is
 FITTING: dict[str, dict[str, Any]] = {
     "open_inbox": {"attempt_id": "fitting"},
     "wait_for_code": {"inbox_id": "inb_nothing", "within": 0.2},
     "wait_for_link": {"inbox_id": "inb_nothing", "within": 0.2},
+    "wait_for_message": {"inbox_id": "inb_nothing", "within": 0.2},
     "request_resend": {"attempt_id": "nothing"},
     "begin_action": {"attempt_id": "fitting", "name": "verify"},
     "finish_action": {"attempt_id": "nothing", "name": "x", "fence": 1, "outcome": "done"},
@@ -36,8 +38,8 @@ FITTING: dict[str, dict[str, Any]] = {
     "complete_delivery": {"delivery_id": "dlv_nothing", "fence": 1},
 }  # fmt: skip
 UNKNOWN = [
-    "wait_for_code", "wait_for_link", "request_resend", "finish_action", "send_status",
-    "claim_delivery", "complete_delivery",
+    "wait_for_code", "wait_for_link", "wait_for_message", "request_resend", "finish_action",
+    "send_status", "claim_delivery", "complete_delivery",
 ]  # fmt: skip
 HOSTILE = [
     "../../keys", "*", "%", "' OR 1=1 --", "inb_\x00", "a\r\nX-Evil: yes", "\U0001f600" * 40,
@@ -72,7 +74,7 @@ def test_descriptions_are_short_and_ask_for_no_claim_key(agent: Agent) -> None:
     assert not re.search(r"claim_key|request_key|idempotency_key", listed)
     # What a model must read before it can do anything.
     whole = [each.model_dump_json(exclude_none=True) for each in agent.tools.values()]
-    assert len("".join(whole)) < 22_000
+    assert len("".join(whole)) < 26_000
 
 
 def _descriptions(schema: Any) -> Iterator[str]:

@@ -60,6 +60,12 @@ def test_a_signed_to_names_the_inbox_or_somebody_else(to: str, addressed: bool) 
     assert signs(mail(to)) == expected
 
 
+def test_a_signed_to_that_programs_read_differently_names_nobody() -> None:
+    ambiguous = replace(mail("box@oncebox.test"), warnings=("recipients_ambiguous",))
+
+    assert signs(ambiguous) == ({"not_addressed"}, False)
+
+
 def test_nobody_in_to_is_somebody_else() -> None:
     assert signs(mail()) == ({"not_addressed"}, False)
 

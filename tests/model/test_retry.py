@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.model.deliveries.retry import RetryRules, backoff
+from oncebox.settings import RetrySettings
 
 rules = st.builds(
     RetryRules,
@@ -37,6 +39,14 @@ def test_the_bound_doubles_until_the_longest_wait() -> None:
     waits = [backoff(given_, count, lambda: 1.0) for count in range(1, 8)]
 
     assert waits == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000]
+
+
+def test_by_default_a_handler_that_fails_for_an_hour_uses_up_no_delivery() -> None:
+    given_ = default_retry_rules(RetrySettings())
+    waits = [backoff(given_, count, lambda: 0.5) for count in range(1, given_.tries)]
+
+    assert given_ == RetryRules()
+    assert 2 * 3_600_000 < sum(waits) < given_.budget
 
 
 def test_the_jitter_is_full() -> None:

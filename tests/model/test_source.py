@@ -76,6 +76,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("rate", 0, "rate"),
     ("concurrency", 0, "concurrency"),
     ("retention", 0, "retention"),
+    ("inbox", "", "inbox"),
+    ("inbox", "inb\x00", "inbox"),
     ("cidrs", ("300.0.0.0/8",), "cidrs"),
     ("cidrs", ("10.0.0.1/8",), "cidrs"),
     ("cidrs", ("10.0.0.0/8", "anywhere"), r"cidrs\[1\]"),
@@ -96,7 +98,14 @@ def test_a_bad_value_names_its_field_and_the_remedy(field: str, value: Any, name
 def test_every_field_that_can_be_wrong_is_tried() -> None:
     tried = {field for field, _, _ in BAD}
 
-    assert set(Source.__struct_fields__) - tried == {"secrets", "paused", "allow_unsigned"}
+    assert set(Source.__struct_fields__) - tried == {
+        "secrets", "paused", "allow_unsigned", "inbound",
+    }  # fmt: skip
+
+
+def test_an_inbox_is_for_mail_only() -> None:
+    with pytest.raises(ConfigInvalid, match="inbound"):
+        Source(**PLAIN, inbound=False, inbox="inb_1")
 
 
 def test_types_that_wait_for_each_other_in_a_circle_are_refused() -> None:

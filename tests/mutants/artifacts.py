@@ -8,6 +8,7 @@ _FILED, _CLAIMED = (
     "tests/contract/artifacts/test_claims.py",
 )
 _LEASED = "tests/contract/artifacts/test_leases.py"
+_AWAITED = "tests/server/api/test_message_waits.py"
 _CHOSEN = "tests/model/test_artifact_choice.py"
 
 
@@ -139,8 +140,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/model/inboxes/artifact.py",
-                "    best = [each for each in matched if each.proven] or matched\n",
-                "    best = matched\n",
+                "    best = [each for each in artifacts if each.proven] or artifacts\n",
+                "    best = artifacts\n",
             ),
         ),
         (
@@ -195,8 +196,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/ledger/ciphers.py",
-                "_artifact_hmac(self._value_key, tenant, inbox_id, kind.value, value)",
-                "_artifact_hmac(self._value_key, kind.value, value)",
+                "self._value_key, tenant, inbox_id, kind.value, _comparable",
+                "self._value_key, kind.value, _comparable",
             ),
         ),
         (
@@ -329,6 +330,108 @@ ARTIFACTS = (
             _tests(
                 _LEASED,
                 "test_the_same_code_in_two_inboxes_of_an_attempt_is_granted_once",
+            ),
+        ),
+    ),
+    Mutant(
+        "a message that is granted anew after its retention",
+        (
+            Patch(
+                "src/oncebox/ledger/maintenance.sql",
+                "mark = CASE WHEN kind = 'message' THEN oncebox_artifacts.mark ELSE :mark END",
+                "mark = :mark",
+            ),
+        ),
+        (
+            _tests(
+                _AWAITED,
+                "test_a_granted_message_is_not_granted_anew_after_the_retention_of_artifacts",
+            ),
+        ),
+    ),
+    Mutant(
+        "an unproven message granted before a proven one",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/artifact.py",
+                "    best = _most_trusted(every)\n",
+                "    best = every\n",
+            ),
+        ),
+        (
+            _tests(
+                _AWAITED,
+                "test_mail_of_a_proven_sender_goes_before_mail_of_an_unproven_one",
+            ),
+        ),
+    ),
+    Mutant(
+        "a message proven by a signature without its subject",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/message.py",
+                "    if verdict == PROVEN_VERDICT and not covers_subject(document.verdict):\n",
+                "    if verdict == PROVEN_VERDICT and not document.verdict:\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/model/test_awaited_message.py",
+                "test_a_signature_without_the_subject_does_not_prove_a_message",
+            ),
+        ),
+    ),
+    Mutant(
+        "a repeat that gets another message than before",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/artifact.py",
+                "next(chain(unused, free, own, best), None)",
+                "next(chain(free, unused, own, best), None)",
+            ),
+        ),
+        (_tests(_AWAITED, "test_a_repeat_after_a_lost_answer_gets_the_same_message"),),
+    ),
+    Mutant(
+        "racing claims that choose the same message",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.py",
+                "            chosen_by[choice.message_id] = mark\n",
+                "",
+            ),
+        ),
+        (_tests(_AWAITED, "test_claims_that_race_for_many_messages_get_one_each"),),
+    ),
+    Mutant(
+        "a link that character references hide in HTML",
+        (
+            Patch(
+                "src/oncebox/mail/excerpt.py",
+                "_REFERENCE.sub(_decoded_reference, html[:_LOOKED_AT])",
+                "html[:_LOOKED_AT]",
+            ),
+        ),
+        (
+            _tests(
+                "tests/mail/test_excerpt.py",
+                "test_character_references_hide_no_link_in_html",
+            ),
+        ),
+    ),
+    Mutant(
+        "an attachment that replaces a file",
+        (
+            Patch(
+                "src/oncebox/cli/commands/message.py",
+                "content, replace=force)",
+                "content, replace=True)",
+            ),
+        ),
+        (
+            _tests(
+                "tests/cli/test_message.py",
+                "test_an_attachment_replaces_no_file_unless_forced",
             ),
         ),
     ),

@@ -108,4 +108,29 @@ CLIENT = (
         ),
         _tests("tests/client/test_discovery.py", "test_the_filed_key_is_not_sent_anywhere_else"),
     ),
+    Mutant(
+        "one mail that is refused and stops all others",
+        (
+            Patch(
+                "src/oncebox/client/core/send_plans.py",
+                "        except _ABOUT_MAILS as error:\n",
+                "        except NotFound as error:\n",
+            ),
+        ),
+        _tests(
+            "tests/client/test_send_many.py",
+            "test_a_mail_that_is_refused_does_not_stop_the_others",
+        ),
+    ),
+    Mutant(
+        "a limit of the service that is not learned",
+        (
+            Patch(
+                "src/oncebox/client/core/send_plans.py",
+                "self._most = len(chunk) // 2  #",
+                "self._most = len(chunk)  #",
+            ),
+        ),
+        _tests("tests/client/test_send_many.py", "test_a_lower_limit_of_the_service_is_learned"),
+    ),
 )

@@ -5,6 +5,7 @@ from tests.mutants.workshop import Patch, Selection
 
 _POOL = "src/oncebox/db/session_pool.py"
 _GROUP = "src/oncebox/db/group_commit.py"
+_POSTGRES = "src/oncebox/db/postgres.py"
 
 
 def _tests(*names: str) -> tuple[Selection, ...]:
@@ -16,7 +17,32 @@ def _poolers(*names: str) -> tuple[Selection, ...]:
     return (Selection(tuple(f"tests/db/test_pooler.py::{name}" for name in names)),)
 
 
+def _stalled(*names: str) -> tuple[Selection, ...]:
+    return (Selection(tuple(f"tests/db/test_stalled_sessions.py::{name}" for name in names)),)
+
+
 DEADLINES = (
+    Mutant(
+        "a process paused in a pipeline that keeps its locks",
+        (
+            Patch(
+                _POSTGRES,
+                "                    connection.execute(_END_STALLED, (_STALLED_AFTER,))\n",
+                "",
+            ),
+        ),
+        _stalled("test_a_process_paused_in_the_middle_of_a_pipeline_loses_its_locks"),
+    ),
+    Mutant(
+        "sessions of other programs that are ended for their transactions",
+        (Patch(_POSTGRES, " AND application_name = 'oncebox'", ""),),
+        _stalled("test_a_session_outside_a_transaction_and_those_of_others_are_left_alone"),
+    ),
+    Mutant(
+        "sessions that are ended although they hold nothing",
+        (Patch(_POSTGRES, " AND xact_start IS NOT NULL AND", " AND"),),
+        _stalled("test_a_session_outside_a_transaction_and_those_of_others_are_left_alone"),
+    ),
     Mutant(
         "a call that runs after its caller was told that nothing happened",
         (

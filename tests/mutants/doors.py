@@ -81,8 +81,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/http/asgi_app.py",
-                "self._settings.mail_body if path in MAIL_PATHS else",
-                "self._settings.mail_body if path else",
+                "        is_mail = path in MAIL_PATHS or (",
+                "        is_mail = path != '' or (",
             ),
         ),
         (_tests(_SENDS, "test_attachments_have_a_limit_of_their_own"),),

@@ -12,7 +12,10 @@ from tests.mutants.fairness import FAIRNESS
 from tests.mutants.group_commit import GROUP_COMMIT
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
+from tests.mutants.http_mailboxes import HTTP_MAILBOXES
+from tests.mutants.imap import IMAP
 from tests.mutants.immediate_leases import IMMEDIATE_LEASES
+from tests.mutants.inbound import INBOUND
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
 from tests.mutants.keys import KEYS
@@ -42,6 +45,7 @@ EVERY = (
     *GROUP_COMMIT,
     *DEADLINES,
     *CLIENT,
+    *INBOUND,
     *INBOXES,
     *SENDERS,
     *MESSAGES,
@@ -68,4 +72,6 @@ EVERY = (
     *PLUGIN,
     *UPKEEP,
     *OBSERVING,
+    *IMAP,
+    *HTTP_MAILBOXES,
 )

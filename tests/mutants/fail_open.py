@@ -20,8 +20,8 @@ FAIL_OPEN = (
         (
             Patch(
                 "src/oncebox/workers/sends/fail_open.py",
-                "            await self._append(SpoolMarked(id=entry.new.id, "
-                "at=self._ledger.clock()))\n",
+                "            await self._append(SpoolMarked(id=entry.new.id, at=now, "
+                "replay_until=until))\n",
                 "",
             ),
         ),
@@ -278,5 +278,16 @@ FAIL_OPEN = (
             ),
         ),
         (_templates("test_a_name_is_no_path"),),
+    ),
+    Mutant(
+        "a key used past the ledger, relied on for longer than it is remembered",
+        (
+            Patch(
+                f"{_LEDGER}/fail_open.sql",
+                "SET in_doubt_at = :at, replay_until = NULL",
+                "SET in_doubt_at = :at",
+            ),
+        ),
+        (_tests("test_a_key_used_past_the_ledger_and_by_it_is_not_replayed"),),
     ),
 )

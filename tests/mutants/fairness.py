@@ -17,6 +17,19 @@ def _tests(file: str, *names: str) -> tuple[Selection, ...]:
 
 FAIRNESS = (
     Mutant(
+        "a mail to many inboxes parsed for each",
+        (Patch("src/oncebox/workers/mail/mail_processor.py",
+               "            if shared:\n", "            if shared and not raw:\n"),),
+        _tests(_PROCESSOR, "test_a_mail_to_many_inboxes_is_parsed_and_judged_once"),
+    ),
+    Mutant(
+        "a quiet inbox deferred with the busy ones",
+        (Patch(_POOL, "            following = self._waiting.pop()\n",
+               "            following = ParseTask('parse', b'', {}, _NO_FLOW)\n"),),
+        _tests("tests/workers/test_parser_pool.py",
+               "test_the_mail_of_whoever_used_the_parsers_least_is_not_deferred"),
+    ),
+    Mutant(
         "large mail claimed with all other mail",
         (Patch("src/oncebox/ledger/inboxes/mail_intake.py",
                "heavy=len(data) >= self._heavy_from,", "heavy=False,"),),

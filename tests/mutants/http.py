@@ -3,6 +3,7 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
+_API = "tests/server/api/test_api.py"
 _SOURCE = "src/oncebox/server/http"
 _TESTS = "tests/server/http"
 
@@ -84,7 +85,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "        if self.body_size > self._body_limit:\n"
+                "        if self._is_too_large(self.body_size):\n"
                 "            self.refuse(BodyTooLarge())\n"
                 "        elif",
                 "        if",
@@ -934,5 +935,32 @@ HTTP = (
             ),
         ),
         (_tests("test_exchanges", "test_response_of_a_webhook_with_wrong_headers_is_not_sent"),),
+    ),
+    Mutant(
+        "requests that a stopping server cuts without a word",
+        (
+            Patch(
+                f"{_SOURCE}/http_server.py",
+                "            connection.end()\n",
+                "            connection.abort()\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_what_a_stopping_server_does_not_serve_is_told_to_come_back",
+            ),
+        ),
+    ),
+    Mutant(
+        "an unknown field whose name is repeated whatever it says",
+        (
+            Patch(
+                f"{_SOURCE}/api_endpoint.py",
+                "_PLAIN_FIELD.fullmatch(field[2])",
+                "_PLAIN_FIELD.search(field[2])",
+            ),
+        ),
+        (Selection((f"{_API}::test_an_unknown_field_that_is_no_plain_name_is_not_repeated",)),),
     ),
 )

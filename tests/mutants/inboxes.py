@@ -10,6 +10,10 @@ def _tests(file: str, *names: str) -> Selection:
     return Selection(tuple(f"{file}::{name}" for name in names))
 
 
+def _deleted(*names: str) -> Selection:
+    return _tests("tests/contract/inboxes/test_inbox_retention.py", *names)
+
+
 INBOXES = (
     Mutant(
         "addresses whose accents are two characters",
@@ -211,7 +215,7 @@ INBOXES = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/recipient_directory.py",
-                "if one is not None and one.route is not _FULL and self._is_open(one):",
+                "if one is not None and one.route.status not in _UNCACHED and self._is_open(one):",
                 "if one is not None:",
             ),
             Patch(
@@ -260,6 +264,54 @@ INBOXES = (
             _tests(
                 "tests/contract/inboxes/test_recipient_directory.py",
                 "test_an_answer_from_before_a_close_is_not_remembered_after_it",
+            ),
+        ),
+    ),
+    Mutant(
+        "a deleted inbox whose address is assigned again",
+        (
+            Patch(
+                f"{_LEDGER}/inboxes.py",
+                "    added -= retention.refuse_retired(",
+                "    added |= retention.refuse_retired(",
+            ),
+        ),
+        (_deleted("test_the_address_of_a_deleted_inbox_is_never_assigned_again"),),
+    ),
+    Mutant(
+        "a deleted inbox with mail that waits for a person",
+        (
+            Patch(
+                f"{_LEDGER}/retention.sql",
+                "            AND mail.purged_at IS NULL\n",
+                "            AND mail.purged_at < 0\n",
+            ),
+        ),
+        (_deleted("test_an_inbox_with_mail_that_waits_for_somebody_is_kept"),),
+    ),
+    Mutant(
+        "a deleted inbox that has the claim of a value of another",
+        (
+            Patch(
+                f"{_LEDGER}/retention.sql",
+                "WHERE same.same_as = own.id AND same.purged_at IS NULL",
+                "WHERE same.same_as = own.id AND same.purged_at < 0",
+            ),
+        ),
+        (_deleted("test_a_value_stays_granted_in_another_inbox_when_the_first_is_deleted"),),
+    ),
+    Mutant(
+        "a purged value that is granted again in a third inbox",
+        (
+            Patch(
+                "src/oncebox/ledger/maintenance.sql",
+                "    ) THEN attempt_mark END\n",
+                "    ) THEN NULL END\n",
+            ),
+        ),
+        (
+            _deleted(
+                "test_a_value_whose_first_row_was_purged_is_not_granted_again_in_a_third_inbox"
             ),
         ),
     ),

@@ -30,6 +30,15 @@ def _counting(*names: str) -> Selection:
 
 _SAME_AS_ACCEPT = "test_duplicates_are_answered_and_stored_as_by_accept_alone"
 
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
+
+
+def _submitting(*names: str) -> Selection:
+    return _tests("tests/server/api/test_accept.py", *names)
+
+
 INTAKE = (
     Mutant(
         "a compiled scheme that accepts any signature",
@@ -302,5 +311,60 @@ INTAKE = (
             ),
         ),
         (_compilation("test_an_id_in_an_unsigned_header_is_not_taken_for_signed"),),
+    ),
+    Mutant(
+        "keys that submit to any source",
+        (
+            Patch(
+                "src/oncebox/server/api/deliveries.py",
+                "    if not call.key.may_submit(name):\n",
+                "    if not call.key.id:\n",
+            ),
+        ),
+        (_submitting("test_only_keys_that_may_submit_to_the_source_do"),),
+    ),
+    Mutant(
+        "submitted events of another tenant's source",
+        (
+            Patch(
+                "src/oncebox/server/api/deliveries.py",
+                "        tenant=call.tenant,\n        redelivery=source.redelivery,\n",
+                "        redelivery=source.redelivery,\n",
+            ),
+        ),
+        (_submitting("test_a_key_submits_to_the_sources_of_its_own_tenant_only"),),
+    ),
+    Mutant(
+        "a policy that only sees types with a handler",
+        (
+            Patch(
+                "src/oncebox/workers/deliveries/handlers.py",
+                "        return await self._policies.refusal(delivery) or await process(",
+                "        known = self._find(delivery)\n"
+                "        return known and await self._policies.refusal(delivery) or await process(",
+            ),
+        ),
+        (
+            _tests(
+                "tests/contract/deliveries/test_policies.py",
+                "test_a_policy_is_asked_for_types_that_nobody_handles_too",
+            ),
+        ),
+    ),
+    Mutant(
+        "a policy that pull workers get past",
+        (
+            Patch(
+                "src/oncebox/server/api/pull.py",
+                "    return await _allowed(call, ask, claimed)\n",
+                "    return claimed\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/api/test_pull.py",
+                "test_a_policy_is_asked_before_a_pull_worker_gets_a_delivery",
+            ),
+        ),
     ),
 )

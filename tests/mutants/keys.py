@@ -22,11 +22,24 @@ def _api(*names: str) -> Selection:
 
 KEYS = (
     Mutant(
+        "a process that stays with a retired master key",
+        (
+            Patch(
+                f"{_ROTATION}.py",
+                "            stored = await self._read_by_new_key()\n",
+                "            stored = []\n",
+            ),
+        ),
+        (_rotation("test_a_running_process_survives_two_rotations_if_the_new_key_is_configured"),),
+    ),
+    Mutant(
         "a newer value replaced by its rotation",
         (
             Patch(
                 f"{_ROTATION}.sql",
+                "UPDATE oncebox_transports SET config = :sealed\n"
                 "WHERE tenant = :tenant AND name = :name AND config = :before;",
+                "UPDATE oncebox_transports SET config = :sealed\n"
                 "WHERE tenant = :tenant AND name = :name AND :before = :before;",
             ),
         ),
@@ -213,6 +226,22 @@ KEYS = (
         ),
     ),
     Mutant(
+        "the secret of a source stored with an event that is passed on",
+        (
+            Patch(
+                "src/oncebox/server/api/deliveries.py",
+                "headers=_without_secrets(source, asked.headers),",
+                "headers=asked.headers,",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/api/test_accept.py",
+                "test_the_secret_of_a_source_is_not_stored_with_an_event_that_is_passed_on",
+            ),
+        ),
+    ),
+    Mutant(
         "a scheme whose header is taken for a signature",
         (
             Patch(
@@ -236,8 +265,8 @@ KEYS = (
         (
             Patch(
                 "src/oncebox/core/files.py",
-                "os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)",
-                "os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)",
+                "os.O_TRUNC | os.O_NOFOLLOW, 0o600)",
+                "os.O_TRUNC | os.O_NOFOLLOW, 0o644)",
             ),
         ),
         (

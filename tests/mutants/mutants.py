@@ -706,11 +706,11 @@ MUTANTS = (
             Patch(
                 "src/oncebox/server/webhooks/endpoint.py",
                 "                self._telemetry.count_store_error(_PATH, error)\n"
-                "            exchange.refuse(error)\n",
+                "            self._refuse(exchange, error)\n",
                 "                self._telemetry.count_store_error(_PATH, error)\n"
                 "            if error.code == 'source_paused':\n"
                 "                exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)\n"
-                "            exchange.refuse(error)\n",
+                "            self._refuse(exchange, error)\n",
             ),
         ),
         (_tests(_HOOKS, "test_unknown_paused_and_unready_sources"),),

@@ -75,7 +75,7 @@ OBSERVING = (
         "a policy's reason in the log",
         (
             Patch(
-                "src/oncebox/workers/deliveries/handlers.py",
+                "src/oncebox/workers/deliveries/policies.py",
                 '                reason="policy",\n',
                 "                reason=decision.reason,\n",
             ),

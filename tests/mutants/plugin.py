@@ -197,10 +197,21 @@ PLUGIN = (
         (
             Patch(
                 "src/oncebox/testing/fixtures.py",
-                "        came = max(0, report.cursor - after) or report.unread\n",
-                "        came = 0\n",
+                "        if report.cursor > after or report.unread:",
+                "        if report.cursor < 0:",
             ),
         ),
         _faults("test_mail_that_came_is_no_silence"),
+    ),
+    Mutant(
+        "silence that shows the codes of the mail that broke it",
+        (
+            Patch(
+                f"{_TESTING}/fixtures.py",
+                'return "…" if _DIGIT.search(word) or is_part else word',
+                'return "…" if is_part and not _DIGIT.search(word) else word',
+            ),
+        ),
+        _faults("test_silence_that_is_broken_shows_who_wrote_when_and_about_what_but_no_secret"),
     ),
 )

@@ -13,6 +13,17 @@ _REPLAY = "tests/model/test_replay.py"
 
 SENDERS = (
     Mutant(
+        "a signed To that two programs read differently",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/replay.py",
+                "(unclear or not _names_inbox",
+                "(not _names_inbox",
+            ),
+        ),
+        (_tests(_REPLAY, "test_a_signed_to_that_programs_read_differently_names_nobody"),),
+    ),
+    Mutant(
         "a signed beginning taken for the whole mail",
         (
             Patch(
@@ -54,8 +65,8 @@ SENDERS = (
         (
             Patch(
                 "src/oncebox/workers/mail/sender_authentication.py",
-                "    unsure = _missing_answer_could_pass(found, author, "
-                "_envelope_domain(envelope), parsed)\n",
+                "    unsure = bool(envelope.origin) or _missing_answer_could_pass(\n"
+                "        found, author, _envelope_domain(envelope), parsed\n    )\n",
                 "    unsure = AuthResult.TEMPERROR in {found.spf.result, dkim}\n",
             ),
         ),
@@ -239,8 +250,8 @@ SENDERS = (
             ),
             Patch(
                 "src/oncebox/model/inboxes/artifact.py",
-                "    best = [each for each in best if not each.replayed] or best\n",
-                "",
+                "    return [each for each in best if not each.replayed] or best\n",
+                "    return best\n",
             ),
         ),
         (

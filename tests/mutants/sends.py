@@ -192,8 +192,8 @@ SENDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/lifecycle.sql",
-                "transport = CASE WHEN in_doubt_at IS NULL AND EXISTS (",
-                "transport = CASE WHEN EXISTS (",
+                "transport = CASE WHEN in_doubt_at IS NULL AND pinned = 0 AND EXISTS (",
+                "transport = CASE WHEN pinned = 0 AND EXISTS (",
             ),
         ),
         (_tests("test_another_way_is_taken_only_from_proven_not_sent"),),

@@ -12,7 +12,16 @@ def _decided(name: str) -> Selection:
     return Selection((f"tests/workers/test_retry_decision.py::{name}",))
 
 
-_DECIDED = _decided("test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent")
+_DECIDED = _decided(
+    "test_another_way_is_taken_only_from_what_was_certainly_not_sent_and_not_pinned"
+)
+_WAITING = "test_a_waiting_send_moves_only_within_its_group_and_signed_if_it_must_be"
+_TRIED = "test_a_failed_try_moves_a_send_only_within_its_group_and_signed_if_it_must_be"
+
+
+def _ways(*names: str) -> Selection:
+    return Selection(tuple(f"tests/contract/sends/test_transports.py::{name}" for name in names))
+
 
 SENDS_WORKER = (
     Mutant(
@@ -42,8 +51,8 @@ SENDS_WORKER = (
         (
             Patch(
                 "src/oncebox/workers/sends/send_worker.py",
-                "        or send.unknown_since is not None\n    ):\n",
-                "    ):\n",
+                "        and send.unknown_since is None\n",
+                "",
             ),
         ),
         (_DECIDED,),
@@ -53,7 +62,7 @@ SENDS_WORKER = (
         (
             Patch(
                 "src/oncebox/workers/sends/send_worker.py",
-                "        or not counts_as_failure(outcome)\n",
+                "        and counts_as_failure(outcome)\n",
                 "",
             ),
         ),
@@ -63,12 +72,12 @@ SENDS_WORKER = (
         "a way that sends nothing, taken instead",
         (
             Patch(
-                "src/oncebox/workers/sends/send_worker.py",
-                "if each.kind != LOG_TRANSPORT\n        and each.state",
-                "if each.state",
+                "src/oncebox/ledger/sends/transports.sql",
+                "AND own.failover_group <> '' AND other.kind <> 'log' AND other.paused = 0",
+                "AND own.failover_group <> '' AND other.paused = 0",
             ),
         ),
-        (_DECIDED, _tests("test_nothing_goes_by_a_way_that_sends_nothing_instead")),
+        (_tests("test_nothing_goes_by_a_way_that_sends_nothing_instead"),),
     ),
     Mutant(
         "mail burnt by a refused login",
@@ -146,5 +155,76 @@ SENDS_WORKER = (
             ),
         ),
         (_decided("test_only_who_replays_keys_is_relied_on_and_not_to_the_last_minute"),),
+    ),
+    Mutant(
+        "another way for a mail whose way was named",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/lifecycle.sql",
+                "in_doubt_at IS NULL AND pinned = 0 AND EXISTS (",
+                "in_doubt_at IS NULL AND EXISTS (",
+            ),
+        ),
+        (_ways(_TRIED),),
+    ),
+    Mutant(
+        "a waiting mail whose way was named, moved",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/transports.sql",
+                "AND waits.pinned = 0 AND way.failover_group",
+                "AND way.failover_group",
+            ),
+            Patch(
+                "src/oncebox/ledger/sends/transports.sql",
+                "AND in_doubt_at IS NULL AND pinned = 0\n",
+                "AND in_doubt_at IS NULL\n",
+            ),
+        ),
+        (_ways(_WAITING),),
+    ),
+    Mutant(
+        "another way outside the group",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/lifecycle.sql",
+                "                AND other.failover_group = own.failover_group\n",
+                "",
+            ),
+        ),
+        (_ways(_TRIED),),
+    ),
+    Mutant(
+        "a signed mail that leaves unsigned",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/lifecycle.sql",
+                "AND (oncebox_sends.must_sign = 0 OR other.kind = 'resend' OR EXISTS (",
+                "AND (1 = 1 OR EXISTS (",
+            ),
+        ),
+        (_ways(_TRIED),),
+    ),
+    Mutant(
+        "a mail sent although its key is gone",
+        (
+            Patch(
+                "src/oncebox/workers/sends/send_worker.py",
+                "if one.send.must_sign and not",
+                "if not one and not",
+            ),
+        ),
+        (_tests("test_a_mail_that_must_be_signed_is_not_sent_without_its_key"),),
+    ),
+    Mutant(
+        "a named way that is not remembered",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/outbox.py",
+                "            pinned=bool(intent.transport),\n",
+                "",
+            ),
+        ),
+        (_tests("test_a_transport_the_caller_named_is_kept_when_it_fails"),),
     ),
 )

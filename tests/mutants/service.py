@@ -30,7 +30,7 @@ SERVICE = (
         (
             Patch(
                 "src/oncebox/server/http/api_endpoint.py",
-                "        if is_foreign or not (is_worker or key.may(*route.scopes)):\n"
+                "        if is_foreign or not (has_source or key.may(*route.scopes)):\n"
                 "            raise Forbidden\n",
                 "",
             ),

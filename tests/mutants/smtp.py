@@ -120,8 +120,8 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                "        self._group.enqueue(self._deliveries(envelope, data), waiter)\n",
-                "        self._group.enqueue(self._deliveries(envelope, data))\n"
+                "        self._group.enqueue(self.deliveries(envelope, data), waiter)\n",
+                "        self._group.enqueue(self.deliveries(envelope, data))\n"
                 "        waiter.set_result([])\n",
             ),
         ),
@@ -186,8 +186,8 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                'key=f"{inbox_id}:{mark.hex()}",',
-                'key=f"inbox:{mark.hex()}",',
+                'key=f"{inbox_id}:{arrival.mark.hex()}",',
+                'key=f"inbox:{arrival.mark.hex()}",',
             ),
         ),
         (
@@ -211,6 +211,76 @@ SMTP = (
             _tests(
                 "tests/server/smtp/test_replies.py",
                 "test_a_connection_that_fails_keeps_no_other_from_its_reply",
+            ),
+        ),
+    ),
+    Mutant(
+        "a login outside test mode",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "        if not self._rules.auth:\n            raise CommandRefused",
+                "        if self._rules is None:\n            raise CommandRefused",
+            ),
+        ),
+        (_tests("tests/server/smtp/test_auth.py", "test_auth_is_not_offered_outside_test_mode"),),
+    ),
+    Mutant(
+        "a login with chaos rules alone",
+        (
+            Patch(
+                "src/oncebox/testing/fault_injection.py",
+                "        return self._test\n",
+                "        return self._test or self._rules is not None\n",
+            ),
+        ),
+        (_tests("tests/cli/test_test_mode.py", "test_chaos_alone_offers_neither_login_nor_tls"),),
+    ),
+    Mutant(
+        "a login that survives the handshake",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "        self._is_logged_in = False\n        self._reset_mail()\n",
+                "        self._reset_mail()\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_auth.py",
+                "test_what_was_said_before_tls_about_credentials_is_forgotten",
+            ),
+        ),
+    ),
+    Mutant(
+        "a wrong answer to AUTH after which the next command is an answer too",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "        self._prompts = ()\n        self._add_refusal(reply)\n",
+                "        self._add_refusal(reply)\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_auth.py",
+                "test_a_wrong_answer_ends_auth_and_it_may_be_tried_again",
+            ),
+        ),
+    ),
+    Mutant(
+        "the middle of a long line taken for AUTH",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "return not self._skipped and (",
+                "return (",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_auth.py",
+                "test_the_middle_of_a_line_that_is_too_long_is_no_auth_line",
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.cli.services import Services
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS

@@ -34,6 +34,7 @@ MAIL = {
     "valid_until": None,
     "retention": "transactional",
     "transport": "",
+    "failover_group": "",
     "answers": None,
 }
 
@@ -51,7 +52,11 @@ SOURCE = {
     "cidrs": ["192.0.2.0/24"],
     "expect": {"$.account": "acct_1"},
     "allow_unsigned": None,
+    "inbound": None,
+    "inbox": "inb_1",
 }
+#: and for events
+EVENT = {"key": "k", "type": "paid", "headers": [["X-A", "b"]], "order_key": None}
 #: the id of the key that is used here
 OWN_KEY = os.environ.get("OWN_KEY", "")
 
@@ -76,6 +81,8 @@ def _good_body(path: str, made_up: dict[str, Any]) -> dict[str, Any]:
     body = made_up
     if "wait" in body:
         body = {**body, "wait": 0}
+    if "results" in body:  # only of effects that are done
+        body = {**body, "results": {}}
     if path.startswith("/v1/suppressions") and "address" in body:
         body = {**body, "address": f"{uuid4()}@example.org"}
     if path == "/v1/keys" and "read:text" in body["scopes"]:
@@ -85,7 +92,16 @@ def _good_body(path: str, made_up: dict[str, Any]) -> dict[str, Any]:
             name: SOURCE.get(name, value) if value is not None else None
             for name, value in body.items()
         }
+    if path == "/v1/deliveries":
+        body = _event(body)
+    if path == "/v1/deliveries/batch":
+        body = {"deliveries": [_event(each) for each in body["deliveries"][:100]]}
     return body
+
+
+def _event(made_up: dict[str, Any]) -> dict[str, Any]:
+    """Return an event that can be stored, if there is its source."""
+    return {name: value for name, value in made_up.items() if name != "body"} | EVENT
 
 
 def _keep_own_key(case: Any) -> None:

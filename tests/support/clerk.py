@@ -1,7 +1,7 @@
 """A clerk who works the ledger by hand: one verb after another, in time the test owns."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -320,11 +320,11 @@ class Clerk:
 
     def release(self, id_: str, **words: EffectState) -> None:
         """Release as a person."""
-        self.run(operations.release, id_, self.deed(), words)
+        self.run(operations.release, id_, self.deed(), _resolutions(words))
 
     def replay(self, id_: str, **words: EffectState) -> None:
         """Replay as a person."""
-        self.run(operations.replay, id_, self.deed(), words)
+        self.run(operations.replay, id_, self.deed(), _resolutions(words))
 
     # looks
 
@@ -417,3 +417,7 @@ def given_back(delivery: Delivery, now: int) -> Settlement:
 def stale(delivery: Delivery, by: int = 1) -> Delivery:
     """Return a claim as an earlier worker of the same delivery would carry it."""
     return msgspec.structs.replace(delivery, fence=delivery.fence - by)
+
+
+def _resolutions(words: Mapping[str, EffectState]) -> operations.EffectResolutions:
+    return {name: operations.EffectResolution(state) for name, state in words.items()}

@@ -47,7 +47,40 @@ def _install(*packages: str) -> None:
             _run(install, environment)
 
 
-def _run(words: list[str], environment: dict[str, str]) -> int:
+def _run(words: list[str], environment: dict[str, str], folder: Path | None = None) -> int:
     return subprocess.run(
-        words, check=False, capture_output=True, env=environment, timeout=_LONGEST
+        words, check=False, capture_output=True, env=environment, timeout=_LONGEST, cwd=folder
     ).returncode
+
+
+def unpacked(folder: str, *packages: str) -> Path:
+    """Return a folder with the files of packages that conflict with installed ones.
+
+    It is kept for later runs. Nothing is installed, and nothing of theirs is run.
+    """
+    root = Path(tempfile.gettempdir()) / f"oncebox-{folder}"
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (root / "complete").exists():
+            _unpack(root, packages)
+    return root
+
+
+def _unpack(root: Path, packages: tuple[str, ...]) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(mode=0o755)
+    download = ["apt-get", *_WAIT, "download", "--quiet", *packages]
+    environment = dict(os.environ)
+    if _run(download, environment, root):
+        _run(["apt-get", *_WAIT, "update", "--quiet"], environment)
+        _run(download, environment, root)
+    archives = sorted(root.glob("*.deb"))
+    for each in archives:
+        if _run(["dpkg", "--extract", str(each), str(root)], environment):
+            message = f"{each.name} cannot be unpacked"
+            raise ProgramMissing(message)
+        each.unlink()
+    if len(archives) != len(packages):
+        message = f"Debian's packages are missing: {', '.join(packages)}"
+        raise ProgramMissing(message)
+    (root / "complete").touch()

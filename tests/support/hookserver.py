@@ -19,6 +19,7 @@ from oncebox.model.deliveries.delivery import Delivery
 from oncebox.server.http.http_server import HttpServer, listen
 from oncebox.server.http.request_context import Receive, Scope, Send, request_context
 from oncebox.server.webhooks.endpoint import WebhookEndpoint
+from oncebox.server.webhooks.inbound_mail import InboundReceiver, MailFetcher
 from oncebox.settings import HttpSettings, LimitSettings
 from oncebox.wiring import open_components
 from tests.support.clerk import TENANT, Clerk
@@ -26,7 +27,9 @@ from tests.support.databases import Place
 from tests.support.program import settings
 
 SECRET = "canary-of-the-signing-secret"
-HTTP = HttpSettings(port=0, body=64 * 1024)
+HTTP = HttpSettings(port=0, body=64 * 1024, mail_body=1024 * 1024)
+#: bytes of one mail
+LARGEST_MAIL = 512 * 1024
 
 
 def github(body: bytes, delivery: str = "d-1", *, secret: str = SECRET) -> dict[str, str]:
@@ -114,6 +117,26 @@ async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
     request_context(scope).refuse(NotFound)
 
 
+def endpoint(rooms: Components, egress: Egress) -> WebhookEndpoint:
+    """Return the webhook endpoint of a box."""
+    return WebhookEndpoint(
+        rooms.sources,
+        rooms.intake,
+        rooms.quarantine,
+        egress.get,
+        rooms.telemetry,
+        clock=rooms.database.clock,
+        inbound=InboundReceiver(
+            rooms.ledger,
+            rooms.recipients,
+            rooms.mail_intake,
+            MailFetcher(lambda: egress, clock=rooms.database.clock),
+            rooms.telemetry,
+            largest=LARGEST_MAIL,
+        ),
+    )
+
+
 @asynccontextmanager
 async def serving(
     place: Place, *, local: Sequence[str] = (), http: HttpSettings = HTTP
@@ -124,14 +147,7 @@ async def serving(
     await rooms.database.write(tenants.create, TENANT, _deed(rooms, TENANT))
     await rooms.sources.refresh()
     egress = Egress(local=local)
-    hooks = WebhookEndpoint(
-        rooms.sources,
-        rooms.intake,
-        rooms.quarantine,
-        egress.get,
-        rooms.telemetry,
-        clock=rooms.database.clock,
-    )
+    hooks = endpoint(rooms, egress)
     sockets = listen("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     clerk = Clerk(place)

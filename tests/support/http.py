@@ -124,6 +124,11 @@ class Peer:
             body += chunk[:-2]
         return body
 
+    async def until(self, words: bytes, *, within: float = 10.0) -> bytes:
+        """Read up to some words."""
+        async with asyncio.timeout(within):
+            return await self._reader.readuntil(words)
+
     async def end(self, *, within: float = 10.0) -> bytes:
         """Wait until the server has closed; return what it said last."""
         async with asyncio.timeout(within):

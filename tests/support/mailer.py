@@ -224,10 +224,18 @@ class Mailer:
         rate: TransportRate | None = None,
         tenant: str = TENANT,
         position: int = 0,
+        **more: Any,
     ) -> ConfiguredTransport:
         """Configure a way."""
-        new = NewTransport(name=name, kind="smtp", position=position, rate=rate)
+        new = NewTransport(
+            **{"name": name, "kind": "smtp", "position": position, "rate": rate, **more}
+        )
         return self.clerk.run(transports.add, new, self.deed(tenant))
+
+    def join_group(self, name: str = RELAY, group: str = "main", **more: Any) -> None:
+        """Put a way into a failover group; that also ends its rest."""
+        new = NewTransport(**{"name": name, "kind": "smtp", "failover_group": group, **more})
+        self.clerk.run(transports.change, new, self.deed())
 
     def pause(self, name: str = RELAY, *, paused: bool = True) -> None:
         """Pause a way."""

@@ -1,11 +1,14 @@
 """A database that goes away, and comes back: a real one behind a switch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any, TypeVar
 
-from oncebox.db.database import Database, Row, Value
+from oncebox.db.database import Database, Row, Transaction, Value
 from oncebox.db.queries import Query
 from oncebox.errors import CommitOverdue, CommitUnknown, DatabaseUnreachable, StoreUnavailable
+from tests.support.databases import Place
 
 T = TypeVar("T")
 
@@ -75,3 +78,26 @@ class Outage:
         # A commit that is overdue hinders nobody from reading.
         if self.away is not None and (writes or not issubclass(self.away, CommitOverdue)):
             raise self.away
+
+
+@contextmanager
+def held_tables(place: Place) -> Iterator[None]:
+    """Let nobody else write."""
+    session = place.session()
+    lock = "LOCK TABLE oncebox_deliveries" if place.kind == "postgres" else "SELECT 1"
+    opened, closing = Event(), Event()
+
+    def hold(tx: Transaction) -> None:
+        tx.execute(lock)
+        opened.set()
+        assert closing.wait(20)
+
+    holder = Thread(target=session.run, args=(hold,))
+    holder.start()
+    try:
+        assert opened.wait(20)
+        yield
+    finally:
+        closing.set()
+        holder.join()
+        session.close()

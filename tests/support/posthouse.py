@@ -80,16 +80,19 @@ class PostHouse:
         *,
         position: int = 0,
         rate: TransportRate | None = None,
+        group: str = "",
         **given: Any,
     ) -> None:
         """Configure a way to a server."""
         written = _way_to(server, **given)
-        new = self._new(name, written, position, rate)
+        new = msgspec.structs.replace(
+            self._new(name, written, position, rate), failover_group=group
+        )
         await self.rooms.database.write(transports.add, new, self.deed())
 
-    async def change(self, name: str, written: TransportConfig) -> None:
+    async def change(self, name: str, written: TransportConfig, group: str = "") -> None:
         """Write a way anew."""
-        new = self._new(name, written, 0, None)
+        new = msgspec.structs.replace(self._new(name, written, 0, None), failover_group=group)
         await self.rooms.database.write(transports.change, new, self.deed())
 
     async def pause(self, name: str = "relay", *, paused: bool = True) -> None:
@@ -109,7 +112,14 @@ class PostHouse:
             "config", TENANT, name, transport_config.encode_config(written)
         )
         kind = transport_config.transport_kind(written)
-        return NewTransport(name=name, kind=kind, config=sealed, position=position, rate=rate)
+        return NewTransport(
+            name=name,
+            kind=kind,
+            config=sealed,
+            position=position,
+            rate=rate,
+            signs=transport_config.signing_domains(written),
+        )
 
     # sends
 

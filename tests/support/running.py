@@ -14,13 +14,7 @@ from oncebox.box import Oncebox
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.service import Role, Service, ServiceStarted
-from oncebox.settings import (
-    HttpSettings,
-    RetrySettings,
-    SmtpSettings,
-    WaitSettings,
-    WorkerSettings,
-)
+from oncebox.settings import HttpSettings, RetrySettings, SmtpSettings, WaitSettings, WorkerSettings
 from tests.support.databases import Place
 from tests.support.program import settings
 

@@ -3,8 +3,10 @@
 from oncebox.box import Oncebox
 from oncebox.db.database import Transaction
 from oncebox.ledger.admin import tenants
+from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.sends import transports
 from oncebox.model.admin.access import DEFAULT_TENANT
+from oncebox.model.mailboxes.mailbox import MailboxKind, NewMailbox
 from oncebox.model.sends.transports import NewTransport
 from tests.support.api import Api
 from tests.support.clerk import TENANT
@@ -14,6 +16,7 @@ COLUMNS = frozenset({
     "oncebox_actions.result",
     "oncebox_artifacts.sealed",
     "oncebox_idempotency.answer",
+    "oncebox_mailboxes.config",
     "oncebox_messages.document",
     "oncebox_payloads.body",
     "oncebox_quarantine.sealed",
@@ -54,6 +57,9 @@ async def store_every_kind(box: Oncebox) -> None:
     config = components.send_cipher.encrypt_field("config", TENANT, "relay", b"config")
     new = NewTransport(name="relay", kind="smtp", config=config)
     await components.database.write(transports.add, new, api.deed(TENANT))
+    sealed = components.mailbox_cipher.encrypt(TENANT, "support", b"config")
+    mailbox = NewMailbox(name="support", kind=MailboxKind.IMAP, account="ann", config=sealed)
+    await components.database.write(mailboxes.add, "mbx_1", mailbox, api.deed(TENANT))
     components.quarantine.put(
         "shop", tenant=TENANT, reason="signature", headers=[("x-token", "hidden")], body=b"{}"
     )

@@ -1,6 +1,7 @@
 """The faults of mail and the fixtures of tests, on a real service in test mode, by real SMTP."""
 
 import asyncio
+import re
 import smtplib
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from oncebox.client import AsyncInbox, Inbox
 from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid
+from oncebox.errors.mail import LinkRefused
 from oncebox.testing import fixtures
 from oncebox.testing.fixtures import MailFaults
 from oncebox.testing.shared_server import OnceboxServer
@@ -250,8 +252,40 @@ def test_mail_that_came_is_no_silence(
     assert_no_mail()
     send(oncebox_server, inbox.email, "410400")
 
-    with pytest.raises(AssertionError, match="1 mails came to test-mail-that-came-is-no"):
+    with pytest.raises(AssertionError, match="1 mail came to test-mail-that-came-is-no"):
         assert_no_mail()  # whether it is read by now or not
+
+
+def test_silence_that_is_broken_shows_who_wrote_when_and_about_what_but_no_secret(
+    oncebox_server: OnceboxServer, inbox: Inbox, assert_no_mail: Callable[..., None]
+) -> None:
+    subjects = (
+        "Welcome to Acme",
+        "918273 is your code",
+        "Your code: 918-273 or 9 1 8",
+        "Your verification code is KWTRMB",
+        "Confirm at https://acme.example/verify?token=a8f7d6s5",
+    )
+    for subject in subjects:
+        mail = f"From: Acme <billing@acme.example>\nSubject: {subject}\n\nSee above.\n"
+        with smtplib.SMTP(oncebox_server.smtp_host, oncebox_server.smtp_port, timeout=60) as app:
+            app.sendmail("bounces@acme.example", inbox.email, mail)
+
+    with pytest.raises(AssertionError) as caught:
+        assert_no_mail()
+    said = str(caught.value)
+    first, *lines = said.splitlines()
+
+    assert first.startswith("5 mails came to test-silence-that-is-broken")
+    assert re.fullmatch(
+        r"  msg_\w+ \(number 1\), \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, "
+        r"from billing@acme.example: Welcome to Acme",
+        lines[0],
+    )
+    assert lines[1].endswith(": … is your code")
+    assert lines[2].endswith(": Your code: … or … … …")
+    assert lines[3].endswith(": Your verification code is …")
+    assert all(secret not in said for secret in ("918", "273", "KWTRMB", "a8f7d6s5", "https:"))
 
 
 def test_mail_that_comes_in_time_is_no_silence(
@@ -263,7 +297,7 @@ def test_mail_that_comes_in_time_is_no_silence(
     mail_faults.add("delay", seconds=0.3)
     send(oncebox_server, inbox.email, "410410")
 
-    with pytest.raises(AssertionError, match="1 mails came"):
+    with pytest.raises(AssertionError, match="1 mail came"):
         assert_no_mail(within=60)
 
 
@@ -296,6 +330,38 @@ def test_codes_and_links_are_waited_for_by_name(
     assert wait_for_link(within=60).value == link
     send(oncebox_server, inbox.email, "410420")
     assert wait_for_code(sender="acme.example", within=60).value == "410420"
+
+
+@pytest.mark.parametrize(
+    ("origin", "option"),
+    [
+        ("http://staging.acme.internal:3000", "--link-origin http://HOST:PORT"),
+        ("http://10.0.0.7:3000", "--link-origin http://HOST:PORT"),
+        ("http://web:3000", "--link-origin http://HOST:PORT"),
+        ("https://staging.acme.example", "--link-host HOST"),
+    ],
+)
+def test_a_refused_link_of_a_staging_system_says_how_to_allow_it_and_then_it_is_granted(
+    oncebox_server: OnceboxServer,
+    oncebox_client: Client,
+    inbox: Inbox,
+    origin: str,
+    option: str,
+) -> None:
+    link = f"{origin}/verify?token=a8f7d6s5a4f3d2s1a0f9d8s7"
+    send_link(oncebox_server, inbox.email, link)
+    with pytest.raises(LinkRefused) as caught:
+        inbox.wait_for_link(within=60)
+    said = str(caught.value)
+
+    assert f"oncebox inbox change-policy {inbox.id} {option}" in said
+    assert all(secret not in said for secret in ("a8f7d6s5", "staging", "10.0.0.7"))
+    if "origin" in option:
+        oncebox_client.inboxes.change_policy(inbox.id, link_origins=[origin])
+    else:
+        host = origin.partition("://")[2]
+        oncebox_client.inboxes.change_policy(inbox.id, link_hosts=[host])
+    assert inbox.wait_for_link(within=60).value == link
 
 
 async def test_in_an_async_test_the_loop_goes_on_meanwhile(

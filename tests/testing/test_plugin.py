@@ -147,6 +147,37 @@ def test_a_failing_test_tells_why_each_message_did_not_fit_and_no_secret(
     assert "oncebox/client/" not in said
 
 
+STAGING = """
+import smtplib
+
+def test_staging(oncebox_server, inbox):
+    link = "http://staging.acme.internal:3000/verify?token=a8f7d6s5a4f3d2s1a0f9d8s7"
+    mail = f"From: Acme <a@acme.example>\\nSubject: Verify\\n\\nVerify your address: {link}"
+    with smtplib.SMTP(oncebox_server.smtp_host, oncebox_server.smtp_port, timeout=60) as app:
+        app.sendmail("a@acme.example", inbox.email, mail)
+    assert inbox.wait_for_link(within=60).link.host == "staging.acme.internal"
+"""
+
+
+def test_a_refused_link_names_the_option_that_allows_it_in_all_tests(
+    tmp_path: Path, oncebox_server: OnceboxServer
+) -> None:
+    refused = run_pytest(tmp_path, STAGING, environment=oncebox_server.environ)
+    option = "oncebox_link_origins=http://staging.acme.internal:3000"
+    allowed = run_pytest(tmp_path, STAGING, "-o", option, environment=oncebox_server.environ)
+    wrong = run_pytest(
+        tmp_path, STAGING, "-o", "oncebox_link_origins=x y", environment=oncebox_server.environ
+    )
+
+    assert passed(refused) == {"failed": 1}, refused.stdout
+    report = refused.stdout.partition("- oncebox -")[2]
+    assert "pytest -o oncebox_link_origins=http://HOST:PORT" in report
+    assert "a8f7d6s5a4f3" not in report
+    assert passed(allowed) == {"passed": 1}, allowed.stdout
+    assert passed(wrong) == {"error": 1}, wrong.stdout
+    assert "oncebox_link_origins" in wrong.stdout
+
+
 def test_the_service_that_runs_already_is_used(
     tmp_path: Path, oncebox_server: OnceboxServer
 ) -> None:

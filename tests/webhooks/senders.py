@@ -354,6 +354,40 @@ def sns(signature_version: str = "2", /, **changes: str | None) -> Sent:
     )
 
 
+def postal() -> Sent:
+    """Sign as Postal does."""
+    public = _rsa().public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )  # fmt: skip
+    signature = _rsa().sign(BODY, padding.PKCS1v15(), hashes.SHA256())
+    header = "X-Postal-Signature-256"
+    record = f"v=DKIM1; t=s; h=sha256; p={b64(public)};"
+    return Sent("postal-inbound", {header: b64(signature)}, secrets=(record,), signature=header)
+
+
+def postal_older() -> Sent:
+    """Sign as older versions of Postal do."""
+    header = "X-Postal-Signature"
+    signature = _rsa().sign(BODY, padding.PKCS1v15(), hashes.SHA1())  # noqa: S303 - as Postal does
+    return postal().but(headers={header: b64(signature)}, signature=header)
+
+
+def cloudflare() -> Sent:
+    """Sign as the worker of the examples does."""
+    header = "X-Oncebox-Signature"
+    message = f"{SECONDS}.<ann@example.com>.<box@oncebox.test>.".encode() + BODY
+    return Sent(
+        "cloudflare-email",
+        {
+            header: mac(message).hex(),
+            "X-Oncebox-Timestamp": SECONDS,
+            "X-Oncebox-Mail-From": "<ann@example.com>",
+            "X-Oncebox-Rcpt-To": "<box@oncebox.test>",
+        },
+        signature=header,
+    )
+
+
 def twitch() -> Sent:
     """Sign as Twitch does."""
     header = "Twitch-Eventsub-Message-Signature"
@@ -484,6 +518,12 @@ SENDERS: dict[str, Callable[[], Sent]] = {
     "mandrill": mandrill,
     "mailersend": lambda: plain("mailersend", "Signature"),
     "unisender-go": unisender,
+    "cloudflare-email": cloudflare,
+    "mandrill-inbound": lambda: mandrill().but(scheme="mandrill-inbound"),
+    "postal-inbound": postal,
+    "postmark-inbound": lambda: basic("postmark-inbound"),
+    "resend-inbound": lambda: standard("resend-inbound", "svix-"),
+    "ses-inbound": lambda: sns().but(scheme="ses-inbound"),
     "nylas": lambda: plain("nylas", "X-Nylas-Signature"),
     "calcom": lambda: plain("calcom", "X-Cal-Signature-256"),
     "typeform": lambda: plain64("typeform", "Typeform-Signature", prefix="sha256="),

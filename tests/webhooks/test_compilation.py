@@ -24,9 +24,9 @@ from tests.webhooks.senders import BODY, NOW, SECONDS, SECRET, SENDERS, Sent, ma
 
 #: schemes whose usual requests need nothing but an HMAC, headers and JSON
 COMPILED = {
-    "bitbucket", "bitbucket-server", "calcom", "elevenlabs", "generic-hmac", "gitea", "github",
-    "github-legacy", "gogs", "hookdeck", "intercom", "mailersend", "outpost", "paddle",
-    "pagerduty", "shopify", "shopify-events", "stripe", "typeform", "vercel", "webflow",
+    "bitbucket", "bitbucket-server", "calcom", "cloudflare-email", "elevenlabs", "generic-hmac",
+    "gitea", "github", "github-legacy", "gogs", "hookdeck", "intercom", "mailersend", "outpost",
+    "paddle", "pagerduty", "shopify", "shopify-events", "stripe", "typeform", "vercel", "webflow",
     "woocommerce", "zendesk", "zendesk-legacy-order",
 }  # fmt: skip
 SENT = {name: make() for name, make in SENDERS.items() if name in COMPILED}

@@ -505,3 +505,13 @@ def test_a_verifier_that_fails_is_refused_by_a_name_of_its_own() -> None:
     scheme = replace(registry.find_scheme("github"), verifier=broken)
     with pytest.raises(SignatureInvalid, match="scheme_failed"):
         verify(scheme, WebhookRequest(), [SECRET], now=NOW)
+
+
+def test_a_wrong_newer_signature_of_postal_is_not_excused_by_the_older() -> None:
+    newer, older = senders.postal(), senders.postal_older()
+    both = newer.but(headers=newer.headers | older.headers)
+    wrong = both.but(headers=both.headers | {"X-Postal-Signature-256": senders.b64(bytes(256))})
+
+    assert both.verify().secret_index == 0
+    with pytest.raises(SignatureInvalid, match="signature_mismatch"):
+        wrong.verify()

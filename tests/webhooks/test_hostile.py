@@ -219,7 +219,7 @@ def test_a_change_of_one_byte_of_the_body_is_refused(sent: Sent, data: st.DataOb
 
 def _same_form(sent: Sent, body: bytes) -> bool:
     """Forms are signed by their fields, and have several spellings of the same fields."""
-    if sent.scheme not in {"twilio", "mandrill"}:
+    if sent.scheme not in {"twilio", "mandrill", "mandrill-inbound"}:
         return False
     return sorted(set(http_request.parse_urlencoded(body) or [])) == sorted(
         set(http_request.parse_urlencoded(sent.body) or [])
@@ -245,7 +245,7 @@ def test_a_change_of_one_character_of_the_signature_is_refused(
 def _same_words(sent: Sent, changed: Sent) -> bool:
     """``Basic`` and ``Bearer`` have no case."""
     name = sent.signature
-    return sent.scheme in {"basic", "postmark", "token"} and (
+    return sent.scheme in {"basic", "postmark", "postmark-inbound", "token"} and (
         sent.headers[name].partition(" ")[2] == changed.headers[name].partition(" ")[2]
         and sent.headers[name].lower() == changed.headers[name].lower()
     )

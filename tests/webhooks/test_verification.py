@@ -10,9 +10,19 @@ from oncebox.webhooks import registry
 from oncebox.webhooks.scheme import SchemeOptions
 from oncebox.webhooks.verification import REASONS, Freshness
 from tests.webhooks import senders
-from tests.webhooks.senders import NOW, SENDERS, UNCHECKED, Sent, standard_public
+from tests.webhooks.senders import (
+    NOW,
+    SENDERS,
+    UNCHECKED,
+    Sent,
+    postal_older,
+    standard_public,
+)
 
-ALL = {name: make() for name, make in SENDERS.items()} | {"v1a": standard_public()}
+ALL = {name: make() for name, make in SENDERS.items()} | {
+    "v1a": standard_public(),
+    "postal-sha1": postal_older(),
+}
 IN_A_HEADER = {name: sent for name, sent in ALL.items() if sent.signature}
 OVER_THE_BODY = {name: sent for name, sent in ALL.items() if sent.covers_body}
 #: dated by the signature, with a window
@@ -362,8 +372,10 @@ def _another_secret(sent: Sent) -> str:
         "discord": "11" * 32,
         "basic": "user:other",
         "postmark": "user:other",
+        "postmark-inbound": "user:other",
         "plaid": json.dumps(senders.jwk() | {"y": senders.jwk()["x"]}),
         "aws-sns": other_certificate(),
+        "ses-inbound": other_certificate(),
     }
     if sent.scheme.startswith("sendgrid"):
         return (

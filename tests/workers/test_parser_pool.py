@@ -106,13 +106,29 @@ async def test_a_mail_whose_turn_does_not_come_is_deferred(
     async with ParserPool(settings, Telemetry(), quick=0.2) as parsers:
         await parsers.parse(plain())
         os.kill(parsers.pids[0], signal.SIGSTOP)
-        waiting = [asyncio.ensure_future(parsers.parse(plain(str(n)))) for n in range(6)]
-        ended = await asyncio.gather(*waiting[4:], return_exceptions=True)
+        waiting = [asyncio.ensure_future(parsers.parse(plain(str(n)))) for n in range(7)]
+        ended = await asyncio.gather(*waiting[5:], return_exceptions=True)
         os.kill(parsers.pids[0], signal.SIGCONT)
-        begun = await asyncio.gather(*waiting[:4])
+        begun = await asyncio.gather(*waiting[:5])
 
     assert [str(each) for each in ended] == ["crowded"] * 2
-    assert [each.text for each in begun] == list("0123")
+    assert [each.text for each in begun] == list("01234")
+
+
+async def test_the_mail_of_whoever_used_the_parsers_least_is_not_deferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oncebox.workers.mail.parser_pool._PATIENCE", 0.05)
+    busy, quiet = MailFlow("a", "inb_1"), MailFlow("a", "inb_2")
+    async with ParserPool(ParserSettings(children=1), Telemetry(), quick=0.2) as parsers:
+        await parsers.parse(plain(), busy)
+        os.kill(parsers.pids[0], signal.SIGSTOP)
+        flood = [asyncio.ensure_future(parsers.parse(plain(str(n)), busy)) for n in range(20)]
+        code = asyncio.ensure_future(parsers.parse(plain("code"), quiet))
+        await asyncio.gather(*flood[4:], return_exceptions=True)
+        os.kill(parsers.pids[0], signal.SIGCONT)
+
+        assert (await code).text == "code"
 
 
 async def test_a_flood_of_one_sender_does_not_delay_the_mail_of_another(

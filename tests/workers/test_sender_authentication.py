@@ -109,6 +109,22 @@ def _words(verdict: SenderVerdict) -> tuple[str, str, str]:
 # ---------------------------------------------------------------- what is proven
 
 
+async def test_the_client_of_a_signed_webhook_counts_and_the_verdict_names_its_source() -> None:
+    by_webhook = msgspec.structs.replace(_envelope(), helo="", origin="sendgrid")
+    verdict = await _judge(envelope=by_webhook)
+    bounce = await _judge(envelope=msgspec.structs.replace(by_webhook, sender=""))
+
+    assert (_words(verdict), verdict.origin) == (("pass", "none", "pass"), "sendgrid")
+    assert (bounce.spf, bounce.domain) == ("none", "")  # there is no HELO either
+
+
+async def test_mail_by_webhook_without_a_client_has_no_spf_and_our_own_dkim() -> None:
+    bare = msgspec.structs.replace(_envelope(client=""), origin="postmark")
+    verdict = await _judge(envelope=bare, parsed=_parsed(_HINT), raw=signed())
+
+    assert (_words(verdict), verdict.origin) == (("none", "pass", "pass"), "smtp")
+
+
 async def test_spf_of_the_domain_in_from_proves_the_sender() -> None:
     verdict = await _judge()
 
@@ -245,6 +261,13 @@ async def test_a_signature_past_its_time_does_not_count() -> None:
         assert code in verdict.details
     verdict = await _judge(parsed=_parsed(_HINT), raw=crafted({"x": str(now + 60)}))
     assert verdict.dkim is AuthResult.PASS
+
+
+@pytest.mark.parametrize("second", [0, 1])
+async def test_a_signature_from_the_beginning_of_time_has_that_time(second: int) -> None:
+    verdict = await _judge(parsed=_parsed(_HINT), raw=crafted({"t": str(second)}))
+
+    assert verdict.signed_at == second * 1000
 
 
 # ---------------------------------------------------------------- who is asked
@@ -481,13 +504,13 @@ async def test_a_mail_is_judged_by_what_real_name_servers_say() -> None:
         ("txt", NAME): [f'"{key[:200]}" "{key[200:]}"'],
     })  # fmt: skip
     async with server.running():
-        judge = make_authenticator(MailSettings(dns_servers=server.address))
+        judge, raw = make_authenticator(MailSettings(dns_servers=server.address)), signed()
 
-        verdict = await judge.authenticate(_envelope(), _parsed(_HINT), signed(), _check)
+        verdict = await judge.authenticate(_envelope(), _parsed(_HINT), raw, _check)
 
         assert _words(verdict) == ("pass", "pass", "pass")
         asked = len(server.asked)
-        assert await judge.authenticate(_envelope(), _parsed(_HINT), signed(), _check) == verdict
+        assert await judge.authenticate(_envelope(), _parsed(_HINT), raw, _check) == verdict
         assert len(server.asked) == asked
 
 

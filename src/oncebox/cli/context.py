@@ -32,7 +32,7 @@ class CommandContext:
 
     def settings(self) -> "Settings":
         """Return the settings; an option overrides the environment."""
-        from oncebox.settings import load_settings  # noqa: PLC0415 - not needed to start processes
+        from oncebox.settings_loading import load_settings  # noqa: PLC0415 - not needed to start processes
 
         return load_settings(None, **self.setting_overrides())
 

@@ -101,16 +101,17 @@ _INBOX = GroupEntry("Inboxes of attempts.", {
     "close": _command("inbox:close", "Close an inbox."),
     "rotate": _command("inbox:rotate", "Create a new address for the same attempt."),
     "change-policy": _command("inbox:change_policy", "Change the policy of an inbox."),
-    "wait": _command("inbox_wait:wait", "Wait for a code or link and claim it."),
+    "wait": _command("inbox_wait:wait", "Wait for a code, link or message; claim it."),
 })  # fmt: skip
 _ACTION = GroupEntry("Actions of attempts, each run once.", {
     "list": _command("action:list_", "List actions whose outcome is unknown, or all."),
     "resolve": _command("action:resolve", "Record the outcome of an action."),
 })  # fmt: skip
 _MESSAGE = GroupEntry("Received messages.", {
-    "list": _command("message:list_messages", "List the messages of an inbox."),
+    "list": _command("message:list_messages", "List the messages of one or all inboxes."),
     "show": _command("message:show_message", "Show a parsed message."),
     "raw": _command("message:raw_message", "Write a message exactly as it was received."),
+    "attachment": _command("message:attachment", "Write an attachment to a file."),
 })  # fmt: skip
 _ARTIFACT = GroupEntry("Codes and links in received mail.", {
     "list": _command("message:list_artifacts", "List the codes and links of an inbox."),
@@ -140,6 +141,20 @@ _SEND = GroupEntry("Outgoing mail, each intent sent once.", {
     "cancel": _command("send:cancel", "Cancel a send that has not started."),
     "resend": _command("send:resend", "Send again what was not sent."),
 })  # fmt: skip
+_MAILBOX = GroupEntry(
+    "Read mailboxes on other servers.",
+    {
+        "add": _command("mailbox:add", "Add a mailbox."),
+        "list": _command("mailbox:list_", "List mailboxes and their state."),
+        "show": _command("mailbox:show", "Show a mailbox without its secrets."),
+        "test": _command("mailbox:test", "Test a mailbox."),
+        "change": _command("mailbox:change", "Replace the configuration of a mailbox."),
+        "pause": _command("mailbox:pause", "Stop reading a mailbox."),
+        "resume": _command("mailbox:resume", "Resume a mailbox."),
+        "resync": _command("mailbox:resync", "Read a mailbox from its beginning."),
+        "remove": _command("mailbox:remove", "Forget a mailbox."),
+    },
+)
 _TRANSPORT = GroupEntry("Manage transports for outgoing mail.", {
     "add": _command("transport:add", "Add a transport."),
     "list": _command("transport:list_", "List transports and their state."),
@@ -183,6 +198,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry | GroupEntry]] = {
         "message": _MESSAGE,
         "artifact": _ARTIFACT,
         "send": _SEND,
+        "mailbox": _MAILBOX,
         "transport": _TRANSPORT,
         "suppression": _SUPPRESSION,
         "domain": _DOMAIN,

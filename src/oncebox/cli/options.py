@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 import click
+import msgspec
 
 from oncebox.cli.context import CommandContext
 from oncebox.cli.output.printer import escape
 from oncebox.core import ids
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.model.deliveries.effects import LARGEST_RESULT
 
 if TYPE_CHECKING:  # read-only commands do not load these
     from oncebox.components import Components
@@ -22,6 +24,19 @@ if TYPE_CHECKING:  # read-only commands do not load these
     from oncebox.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def parse_result(text: str) -> bytes:
+    """Return the JSON of ``--result`` as it is stored."""
+    try:
+        stored = msgspec.json.encode(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise click.BadParameter(
+            "write JSON, such as '{\"account\": 7}'", param_hint="--result"
+        ) from error
+    if len(stored) > LARGEST_RESULT:
+        raise click.BadParameter("a result has at most 1 MiB of JSON", param_hint="--result")
+    return stored
 
 
 def tenant_option(command: F) -> F:

@@ -7,8 +7,9 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous import AsyncClient
     from oncebox.client.asynchronous.attempts import AsyncAction, AsyncAttempt
     from oncebox.client.asynchronous.deliveries import AsyncWork
-    from oncebox.client.asynchronous.inboxes import AsyncGrant, AsyncInbox
-    from oncebox.client.core.send_plans import send_request
+    from oncebox.client.asynchronous.inboxes import AsyncGrant, AsyncInbox, AsyncMessageGrant
+    from oncebox.client.core.send_plans import ManyProgress, ManyResult, send_request
+    from oncebox.client.core.work import submission
     from oncebox.client.errors import (
         ActionHeld,
         ActionInFlight,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from oncebox.client.sync import Client
     from oncebox.client.sync.attempts import Action, Attempt
     from oncebox.client.sync.deliveries import Work
-    from oncebox.client.sync.inboxes import Grant, Inbox
+    from oncebox.client.sync.inboxes import Grant, Inbox, MessageGrant
     from oncebox.errors.mail import (
         AlreadyClaimed,
         ArtifactConflict,
@@ -54,6 +55,7 @@ __all__ = [
     "AsyncClient",
     "AsyncGrant",
     "AsyncInbox",
+    "AsyncMessageGrant",
     "AsyncWork",
     "Attempt",
     "CallFailed",
@@ -64,6 +66,9 @@ __all__ = [
     "Inbox",
     "InboxClosed",
     "LinkRefused",
+    "ManyProgress",
+    "ManyResult",
+    "MessageGrant",
     "NoAnswer",
     "ServiceRefused",
     "ServiceUnreachable",
@@ -74,6 +79,7 @@ __all__ = [
     "Work",
     "WorkMisused",
     "send_request",
+    "submission",
 ]
 
 #: the module of each name that is not in ``client.errors``; loaded on first use
@@ -88,14 +94,19 @@ _MODULES = {
     "AsyncClient": "client.asynchronous",
     "AsyncGrant": "client.asynchronous.inboxes",
     "AsyncInbox": "client.asynchronous.inboxes",
+    "AsyncMessageGrant": "client.asynchronous.inboxes",
     "AsyncWork": "client.asynchronous.deliveries",
     "Attempt": "client.sync.attempts",
     "Client": "client.sync",
     "Grant": "client.sync.inboxes",
     "Inbox": "client.sync.inboxes",
+    "MessageGrant": "client.sync.inboxes",
     "LinkRefused": "errors.mail",
+    "ManyProgress": "client.core.send_plans",
+    "ManyResult": "client.core.send_plans",
     "Work": "client.sync.deliveries",
     "send_request": "client.core.send_plans",
+    "submission": "client.core.work",
 }
 
 

@@ -203,6 +203,8 @@ def _sender_summary(message: "InspectedMessage") -> str:
 
 
 def _smtp_summary(report: "WaitReport") -> str:
+    if report.unread == 1:
+        return "1 mail was accepted and is not processed yet"
     if report.unread:
         return f"{report.unread} mails were accepted and are not processed yet"
     return "SMTP received mail for it" if report.smtp_saw else "SMTP received no mail for it"

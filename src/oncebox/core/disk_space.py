@@ -105,5 +105,5 @@ class DiskSpace:
         level = max(level_of(disk, self._watermark) for disk in disks)
         if level is not self._level:
             write = self._telemetry.log.warning if level else self._telemetry.log.info
-            write("free_disk", level=level.name.lower(), free_bytes=self._free)
+            write("free_disk", state=level.name.lower(), free_bytes=self._free)
             self._level = level

@@ -30,7 +30,7 @@ async def _system_resolve(host: str, port: int) -> list[str]:
 
 
 class EgressResponse(msgspec.Struct, frozen=True):
-    """An answer to a POST."""
+    """An answer, whatever its status."""
 
     status: int
     #: by lower-case names; the last of each
@@ -85,6 +85,26 @@ class Egress:
                 "a key service did not answer in time; try again in a moment"
             ) from error
 
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], most: int, within: float
+    ) -> EgressResponse:
+        """Send a GET and return the response; redirects are not followed.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self._check_url(url)
+        given = {"accept": "*/*", "user-agent": "oncebox", "accept-encoding": "identity", **headers}
+        try:
+            async with (
+                asyncio.timeout(within),
+                self._pool.stream("GET", url, headers=list(given.items())) as answer,
+            ):
+                return EgressResponse(
+                    answer.status, _named_headers(answer), await _read_bounded(answer, most)
+                )
+        except (TimeoutError, *_NETWORK_ERRORS) as error:
+            raise EgressFailed("the server did not answer; try again in a moment") from error
+
     async def post(
         self,
         url: str,
@@ -107,11 +127,9 @@ class Egress:
             async with self._post_pool.stream(
                 "POST", url, headers=list(given.items()), content=body
             ) as answer:
-                named = {
-                    name.decode("latin-1").lower(): value.decode("latin-1")
-                    for name, value in answer.headers
-                }
-                return EgressResponse(answer.status, named, await _read_bounded(answer, most))
+                return EgressResponse(
+                    answer.status, _named_headers(answer), await _read_bounded(answer, most)
+                )
         except _NETWORK_ERRORS as error:
             raise EgressFailed("the server did not answer; the outcome is unknown") from error
 
@@ -147,6 +165,12 @@ _NETWORK_ERRORS = (
     httpcore2.TimeoutException,
     httpcore2.UnsupportedProtocol,
 )
+
+
+def _named_headers(answer: httpcore2.Response) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
+    }
 
 
 async def _read_bounded(answer: httpcore2.Response, most: int) -> bytes | None:

@@ -190,8 +190,8 @@ def master_key_from_file(path: Path) -> MasterKey:
         return master_key_from_text(path.read_text("ascii"))
     except (OSError, UnicodeDecodeError) as error:
         raise MasterKeyMissing(
-            f"the master key file {path} cannot be read; restore it from a backup, or name it "
-            "with ONCEBOX_MASTER_KEY_FILE"
+            f"the master key file {path} cannot be read; put your copy of it back (a backup has "
+            "it only with --with-key), or name it with ONCEBOX_MASTER_KEY_FILE"
         ) from error
 
 

@@ -55,19 +55,27 @@ def create_private_file(path: Path) -> None:
         write_private_file(path, b"")
 
 
-def write_private_file(path: Path, content: bytes) -> None:
-    """Write a 0600 file that appears whole or not at all, and never replaces another."""
+def write_private_file(path: Path, content: bytes, *, replace: bool = False) -> bool:
+    """Write a 0600 file that appears whole or not at all; return whether it was written.
+
+    Another file is not replaced, unless the caller says so.
+    """
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if replace:
+            draft.replace(path)
+            return True
         with suppress(FileExistsError):
             os.link(draft, path)
+            return True
+        return False
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:

@@ -69,8 +69,8 @@ class Log:
     def _emit(self, level: int, event: str, facts: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             name = logging.getLevelName(level).lower()
-            fact = {"timestamp": iso_time(clock.system()), "level": name, "event": event, **facts}
-            self._logger.log(level, fact)
+            leading = {"timestamp": iso_time(clock.system()), "level": name, "event": event}
+            self._logger.log(level, leading | facts | leading)  # no fact replaces them
 
 
 def loggable_key(key: str) -> str:

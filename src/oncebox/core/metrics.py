@@ -18,7 +18,13 @@ from oncebox.errors import InputRefused, OnceboxError, StoreError
 from oncebox.model.attempts import BeginStatus
 from oncebox.model.deliveries.delivery import DeliveryOutcome, DeliveryState
 from oncebox.model.deliveries.duplicates import REJECTION_RULES, DuplicateClass
-from oncebox.model.inboxes.received_mail import ArtifactKind, ParseStatus
+from oncebox.model.inboxes.received_mail import (
+    INBOUND_PROVIDERS,
+    ArtifactKind,
+    InboundOutcome,
+    ParseStatus,
+)
+from oncebox.model.mailboxes.mailbox import MailboxKind
 from oncebox.model.sends.send import AnswerStatus, SendState
 from oncebox.model.sends.transports import ProviderStatus
 
@@ -39,7 +45,7 @@ _HTTP_ENDS = (
     "large_headers", "malformed",
 )  # fmt: skip
 _SMTP_CODES = (
-    "421", "451", "452", "500", "501", "502", "503", "550", "552", "553", "554", "555",
+    "421", "451", "452", "500", "501", "502", "503", "504", "550", "552", "553", "554", "555",
 )  # fmt: skip
 _SMTP_ENDS = (
     "session_over", "slow_data", "slow_command", "stopping", "too_many", "tls_failed",
@@ -216,7 +222,7 @@ class Telemetry:
         "oncebox_cursor_replays",
         "Cursors that returned to what was already read",
         "list",
-        known=["events", "messages"],
+        known=["events", "messages", "mailboxes"],
     )
     event_streams = Metric(Gauge, "oncebox_event_streams", "Open event streams")
     # received mail
@@ -261,6 +267,45 @@ class Telemetry:
     )
     inboxes_missed = Metric(
         Counter, "oncebox_inboxes_missed", "Inboxes that ended without a matching message"
+    )
+    inbound_mails = Metric(
+        Counter,
+        "oncebox_inbound_mails",
+        "Mails that providers' webhooks brought, by outcome",
+        "provider",
+        "outcome",
+        known=product(INBOUND_PROVIDERS, InboundOutcome),
+    )
+    # mailboxes on other servers
+    mailboxes_reading = Metric(
+        Gauge, "oncebox_mailboxes_reading", "Mailboxes that this process reads"
+    )
+    mailbox_polls = Metric(
+        Counter,
+        "oncebox_mailbox_polls",
+        "Requests for a page of a mailbox, by kind",
+        "kind",
+        known=MailboxKind,
+    )
+    mailbox_mails = Metric(
+        Counter,
+        "oncebox_mailbox_mails",
+        "Mails that were read, by kind of mailbox and outcome",
+        "kind",
+        "outcome",
+        known=product(MailboxKind, ["new", "duplicate", "skipped"]),
+    )
+    mailbox_failures = Metric(
+        Counter,
+        "oncebox_mailbox_failures",
+        "Failures to read a mailbox, by kind; the log has their codes",
+        "kind",
+        known=MailboxKind,
+    )
+    mailbox_lease_conflicts = Metric(
+        Counter,
+        "oncebox_mailbox_lease_conflicts",
+        "Mailboxes that another process had taken over",
     )
     # attempts and waits
     actions = Metric(

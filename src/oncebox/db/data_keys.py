@@ -25,12 +25,17 @@ def read(tx: Transaction, master_key_id: str) -> list[WrappedKey]:
     return [WrappedKey(int(generation), bytes(key), int(at)) for generation, key, at in rows]
 
 
-def use(key: MasterKey, wrapped: Sequence[WrappedKey], now: int) -> None:
+def use(
+    key: MasterKey, wrapped: Sequence[WrappedKey], now: int, wrapper: MasterKey | None = None
+) -> None:
     """Let a master key decrypt with these data keys, and encrypt with the newest active one.
+
+    They are wrapped for the key itself, or for another ``wrapper``.
 
     Raises: MasterKeyWrong.
     """
-    data_keys = [key.unwrap(each.generation, each.wrapped) for each in wrapped]
+    unwrap = (wrapper or key).unwrap
+    data_keys = [unwrap(each.generation, each.wrapped) for each in wrapped]
     key.use(data_keys, current=newest_active(wrapped, now))
 
 

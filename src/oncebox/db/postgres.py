@@ -414,10 +414,26 @@ class NotifySession:
 _LISTEN_POLL_SECONDS = 0.5
 _LISTENER_ENDS_WITHIN = 2.0
 _RECONNECT_SECONDS = 0.5
+#: seconds between two searches for stalled sessions
+_END_STALLED_EVERY = 5.0
+#: seconds without a word from the client, inside a transaction
+_STALLED_AFTER = 15
+#: The server's own limit, ``idle_in_transaction_session_timeout``, does not count in the middle
+#: of a pipeline.
+_END_STALLED = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = 'oncebox'
+    AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND wait_event = 'ClientRead'
+    AND state_change < clock_timestamp() - make_interval(secs => %s)
+"""
 
 
 class NotifyListener:
-    """Passes the server's notifications on to the process; losing it costs only speed."""
+    """Passes the server's notifications on to the process; losing it costs only speed.
+
+    Its connection also ends sessions of processes that were paused inside a transaction, whose
+    locks would stop all others.
+    """
 
     def __init__(self, url: str, notifier: Notifier, is_own: Callable[[int], bool]) -> None:
         """Start listening; what a process of the server sent for us is known here already."""
@@ -445,7 +461,11 @@ class NotifyListener:
             connection.execute("LISTEN oncebox")
             # Notifications may have been sent before this connection listened.
             self._call_in_loop(self._notifier.notify_all)
+            end_stalled_at = core_clock.steady() + _END_STALLED_EVERY
             while not self._stopping.is_set():
+                if core_clock.steady() >= end_stalled_at:
+                    end_stalled_at = core_clock.steady() + _END_STALLED_EVERY
+                    connection.execute(_END_STALLED, (_STALLED_AFTER,))
                 for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
                     if not self._is_own(notice.pid):
                         self._call_in_loop(self._notifier.notify, notice.payload)

@@ -36,7 +36,8 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── HeaderInvalid
     │   └── BodyTooLarge
     ├── NotFound
-    │   └── CursorMismatch            a cursor of another list
+    │   ├── CursorMismatch            a cursor of another list
+    │   └── SourceUnknown             nothing can be submitted to it
     ├── CursorTooOld                  its events were deleted
     ├── StateConflict                 not possible in its present state
     ├── LeaseLost                     another worker owns the work now
@@ -272,6 +273,12 @@ class NotFound(OnceboxError):
     """There is no such object."""
 
     code = "not_found"
+
+
+class SourceUnknown(NotFound):
+    """There is no source of that name."""
+
+    code = "source_unknown"
 
 
 class StateConflict(OnceboxError):

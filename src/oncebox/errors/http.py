@@ -26,7 +26,14 @@
         ├── ServerBusy                503, come back
         ├── SourcePaused              503, come back
         ├── SourceNotReady             503, come back
-        └── KeyServiceUnreachable     503, come back
+        ├── KeyServiceUnreachable     503, come back
+        └── InboundMailRefused         400
+            ├── InboundMailTooLarge    413
+            └── InboundMailDelayed     503, come back
+                ├── InboundRawMissing
+                ├── InboundBodyGone
+                ├── InboundNotFetched
+                └── InboundInboxFull
 
 Each is answered with a problem (RFC 9457) whose ``code`` is the error's.
 """
@@ -124,6 +131,15 @@ class FieldsInvalid(RequestRefused):
         super().__init__(message)
         self.pointer = pointer
 
+    @property
+    def field(self) -> str:
+        """The field as a path, such as ``sends[0].to``; empty if it is the whole body."""
+        steps = self.pointer.replace("~1", "/").replace("~0", "~").split("/")
+        path = "".join(
+            f"[{each}]" if each.isdecimal() or each == "..." else f".{each}" for each in steps
+        )
+        return path.lstrip(".")
+
 
 class IdempotencyKeyReused(RequestRefused):
     """The Idempotency-Key was used with another body."""
@@ -205,3 +221,46 @@ class KeyServiceUnreachable(RequestRefused):
 
     code = "key_service_unreachable"
     retry_safe = True
+
+
+class InboundMailRefused(RequestRefused):
+    """The request is not what this provider sends for a mail; see docs/inbound-webhooks.md."""
+
+    code = "inbound_mail_refused"
+
+
+class InboundMailTooLarge(InboundMailRefused):
+    """The mail is over the limit; see smtp.size."""
+
+    code = "inbound_mail_too_large"
+
+
+class InboundMailDelayed(InboundMailRefused):
+    """The mail cannot be stored now; send the request again later."""
+
+    code = "inbound_mail_delayed"
+    retry_safe = True
+
+
+class InboundRawMissing(InboundMailDelayed):
+    """The request does not contain the raw mail."""
+
+    code = "inbound_raw_missing"
+
+
+class InboundBodyGone(InboundMailDelayed):
+    """The provider does not have the mail any more; the request is in the quarantine."""
+
+    code = "inbound_body_gone"
+
+
+class InboundNotFetched(InboundMailDelayed):
+    """The mail could not be fetched from the provider."""
+
+    code = "inbound_not_fetched"
+
+
+class InboundInboxFull(InboundMailDelayed):
+    """An inbox stores as much mail as it may, or the disk is almost full."""
+
+    code = "inbound_inbox_full"

@@ -23,7 +23,7 @@ _PREFIX_1 = b"\0sealed:1\0"
 #: bytes from which encryption is done in a thread
 LARGE = 256 * 1024
 #: purposes of encryption keys
-MAIL, ARTIFACT, SEND = "mail", "artifact", "send"
+MAIL, ARTIFACT, SEND, MAILBOX = "mail", "artifact", "send", "mailbox"
 
 
 def mail_aad(tenant: str, payload_id: str) -> bytes:
@@ -47,11 +47,17 @@ class MailCipher:
     def __init__(self, key: MasterKey) -> None:
         self._master_key = key
         self._mail_key = key.derive("mail mark")
+        self._provider_key = key.derive("provider mail mark")
         self._message_hmac = _keyed_hmac(key, "message identity")
 
     def fingerprint(self, mail: bytes) -> bytes:
         """Return the fingerprint of a mail."""
         return hmac.digest(self._mail_key, mail, "sha256")
+
+    def provider_fingerprint(self, source: str, provider_id: str) -> bytes:
+        """Return the fingerprint of a mail that a source names by its provider's id."""
+        text = f"{source}\0{provider_id}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._provider_key, text, "sha256")
 
     def message_fingerprint(self, said: bytes) -> bytes:
         """Return the fingerprint of a message from the hash of its content; empty for empty."""
@@ -108,11 +114,13 @@ class ArtifactCipher:
         self, tenant: str, inbox_id: str, kind: ArtifactKind, value: str
     ) -> bytes:
         """Return what makes two artifacts of one inbox the same."""
-        return _artifact_hmac(self._value_key, tenant, inbox_id, kind.value, value)
+        return _artifact_hmac(
+            self._value_key, tenant, inbox_id, kind.value, _comparable_value(kind, value)
+        )
 
     def unscoped_fingerprint(self, tenant: str, kind: ArtifactKind, value: str) -> bytes:
         """Return the key of ``attempt_fingerprint``; it is not stored."""
-        return _artifact_hmac(self._value_key, tenant, kind.value, value)
+        return _artifact_hmac(self._value_key, tenant, kind.value, _comparable_value(kind, value))
 
     def claim_fingerprint(self, tenant: str, key_id: str, claim_key: str) -> bytes:
         """Return what makes two claims the same: the API key and the claim key."""
@@ -124,6 +132,11 @@ def attempt_fingerprint(unscoped: bytes, attempt_id: str) -> bytes:
     return hmac.digest(unscoped, attempt_id.encode(), "sha256")
 
 
+def _comparable_value(kind: ArtifactKind, value: str) -> str:
+    """Return a code without hyphens and case, in which two mails with one code may differ."""
+    return value.replace("-", "").lower() if kind is ArtifactKind.CODE else value
+
+
 def _artifact_hmac(key: bytes, *parts: str) -> bytes:
     # As JSON, so that no two lists of parts have the same encoding.
     return hmac.digest(key, msgspec.json.encode(parts), "sha256")
@@ -132,6 +145,31 @@ def _artifact_hmac(key: bytes, *parts: str) -> bytes:
 def artifact_aad(tenant: str, artifact_id: str) -> bytes:
     """Return what the value of an artifact is bound to."""
     return f"artifact\0{tenant}\0{artifact_id}\0sealed".encode()
+
+
+def mailbox_aad(tenant: str, name: str) -> bytes:
+    """Return what the configuration of a mailbox is bound to."""
+    return f"oncebox_mailboxes.config\0{tenant}\0{name}".encode()
+
+
+class MailboxCipher:
+    """Encrypts and decrypts the configurations of mailboxes.
+
+    Decryption raises MasterKeyWrong.
+    """
+
+    def __init__(self, key: MasterKey) -> None:
+        self._master_key = key
+
+    def encrypt(self, tenant: str, name: str, plain: bytes) -> bytes:
+        """Return a configuration, encrypted for its row."""
+        aad = mailbox_aad(tenant, name)
+        return self._master_key.encrypt(plain, bound_to=aad, purpose=MAILBOX)
+
+    def decrypt(self, tenant: str, name: str, stored: bytes) -> bytes:
+        """Return the configuration of a row."""
+        aad = mailbox_aad(tenant, name)
+        return self._master_key.decrypt(stored, bound_to=aad, purpose=MAILBOX)
 
 
 class SendCipher:

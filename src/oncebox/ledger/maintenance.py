@@ -143,6 +143,9 @@ def overwrite_artifacts(tx: Transaction, before: int, now: int, most: int = 500)
     ids = sorted((str(id_), str(id_).encode()) for id_, _ in rows)
     if ids:
         tx.run_many(_sql.overwrite, ids, before=before, now=now, nothing=b"")
+        firsts = sorted(set(tx.many(_sql.firsts, [(id_,) for id_, _ in ids])))
+        if firsts:
+            tx.run_many(_sql.forget_marks, firsts)
     return Counter(str(kind) for _, kind in rows)
 
 

@@ -112,11 +112,34 @@ WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :m
 -- name: overwrite
 -- bulk: id text, mark bytea
 -- Delete the value of an artifact, claimed or not; the record of the artifact and its claim stays.
--- The mark is deleted too: if the same value arrives again, that is another artifact.
+-- The mark is deleted too: if the same value arrives again, that is another artifact. That of a
+-- message is no secret and stays, so that a message is never granted anew. That of the attempt
+-- stays while another of its inboxes keeps the value, which is claimed here.
 UPDATE oncebox_artifacts
-SET sealed = :nothing, mark = :mark, attempt_mark = NULL, purged_at = :now
+SET sealed = :nothing, mark = CASE WHEN kind = 'message' THEN oncebox_artifacts.mark ELSE :mark END,
+    purged_at = :now,
+    attempt_mark = CASE WHEN kind = 'message' OR EXISTS (
+        SELECT 1 FROM oncebox_artifacts AS same
+        WHERE same.same_as = oncebox_artifacts.id AND same.purged_at IS NULL
+    ) THEN attempt_mark END
 /* from rows */
 WHERE oncebox_artifacts.id = :id AND purged_at IS NULL AND received_at <= :before;
+
+-- name: firsts
+-- bulk: id text
+-- The artifacts whose values these have too.
+SELECT DISTINCT same_as FROM oncebox_artifacts /* and rows */
+WHERE oncebox_artifacts.id = :id AND COALESCE(same_as, '') <> '';
+
+-- name: forget_marks
+-- bulk: id text
+-- Delete the mark of an attempt's value that was kept for its other inboxes, after the last.
+UPDATE oncebox_artifacts SET attempt_mark = NULL
+/* from rows */
+WHERE oncebox_artifacts.id = :id AND COALESCE(purged_at, 0) > 0 AND NOT EXISTS (
+    SELECT 1 FROM oncebox_artifacts AS same
+    WHERE same.same_as = oncebox_artifacts.id AND same.purged_at IS NULL
+);
 
 -- name: over
 -- Ended sends of all tenants whose content is past its retention period.

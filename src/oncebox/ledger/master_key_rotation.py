@@ -18,20 +18,24 @@ from oncebox.db import data_keys
 from oncebox.db.data_keys import WrappedKey
 from oncebox.db.database import Database, Row, Transaction, Value
 from oncebox.db.queries import load
-from oncebox.errors import MasterKeyRotating, MasterKeyWrong, StateConflict, StoreError
+from oncebox.errors import (
+    MasterKeyError,
+    MasterKeyRotating,
+    MasterKeyWrong,
+    StateConflict,
+)
 from oncebox.ledger import ciphers
 from oncebox.ledger.admin import audit, idempotency, sources
 from oncebox.ledger.attempts import actions
 from oncebox.ledger.ciphers import send_aad
 from oncebox.ledger.deliveries import quarantine
+from oncebox.ledger.periodic_refresh import REFRESH_SECONDS, PeriodicRefresh
 
 if TYPE_CHECKING:  # commands that only read do not load the metrics
     from oncebox.core.metrics import Telemetry
 
 _sql = load(__package__, "master_key_rotation.sql")
 
-#: seconds after which every process has read a new data key
-REFRESH_SECONDS = 2.0
 #: milliseconds in which every process learns of a new data key before any encrypts with it, and
 #: in which every process then encrypts with it
 LEARN_WITHIN = 5_000
@@ -98,6 +102,7 @@ _PLACES = (
         "transports", ("tenant", "name"), ciphers.SEND,
         lambda tenant, name: send_aad("config", tenant, name),
     ),
+    _Place("mailboxes", ("tenant", "name"), ciphers.MAILBOX, ciphers.mailbox_aad),
     _Place(
         "send_messages", ("send_id", "id"), ciphers.SEND,
         lambda _, id_, tenant: send_aad("message", tenant, id_), _FEW,
@@ -301,7 +306,7 @@ def _decode_key(place: str, after: str) -> Row:
     )
 
 
-class DataKeyRefresher:
+class DataKeyRefresher(PeriodicRefresh):
     """Reads new data keys while a process runs, so that it decrypts and encrypts with them."""
 
     def __init__(
@@ -310,23 +315,33 @@ class DataKeyRefresher:
         key: MasterKey,
         telemetry: "Telemetry",
         *,
+        load_key: Callable[[], MasterKey] | None = None,
         every: float = REFRESH_SECONDS,
     ) -> None:
+        """Give data keys to ``key``; ``load_key`` returns the one that is configured now."""
+        super().__init__("data_keys", telemetry, every=every)
         self._database = database
         self._key = key
-        self._telemetry = telemetry
-        self._every = every
+        #: the master key that the data keys are wrapped for
+        self._wrapper = key
+        self._is_retired = False
+        self._load_key = load_key
         self._known: Sequence[WrappedKey] = ()
-        self._task: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Read the data keys; a key that was retired decrypts with what it knows already."""
-        stored = await self._database.read(data_keys.read, self._key.id)
+        """Read the data keys; after a rotation, with the new master key, where it is configured.
+
+        A key that was retired decrypts with what it knows already.
+        """
+        stored = await self._database.read(data_keys.read, self._wrapper.id)
+        self._is_retired = not stored and (self._is_retired or bool(self._known))
+        if self._is_retired:
+            stored = await self._read_by_new_key()
         now = self._database.clock()
         if stored and (
             stored != self._known or data_keys.newest_active(stored, now) != self._key.generation
         ):
-            data_keys.use(self._key, stored, now)
+            data_keys.use(self._key, stored, now, wrapper=self._wrapper)
         elif self._known and not stored:
             self._telemetry.log.warning(
                 "master_key_retired",
@@ -336,24 +351,13 @@ class DataKeyRefresher:
             )
         self._known = stored
 
-    def start(self) -> None:
-        """Refresh periodically."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._refresh_forever())
-
-    async def close(self) -> None:
-        """Stop refreshing."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _refresh_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._every)
-            try:
-                await self.refresh()
-            except StoreError as error:
-                self._telemetry.count_store_error("data_keys", error)
-            except Exception:  # the next refresh may succeed
-                self._telemetry.log.exception("data_key_refresh_failed")
+    async def _read_by_new_key(self) -> list[WrappedKey]:
+        """Return the data keys of the master key that is configured now, and keep that one."""
+        try:
+            key = self._wrapper if self._load_key is None else self._load_key()
+        except MasterKeyError:
+            return []
+        stored = await self._database.read(data_keys.read, key.id)
+        if stored:
+            self._wrapper, self._is_retired = key, False
+        return stored

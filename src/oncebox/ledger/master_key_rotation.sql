@@ -122,6 +122,16 @@ WHERE (tenant, name) > (:after_tenant, :after_name) ORDER BY tenant, name LIMIT 
 UPDATE oncebox_transports SET config = :sealed
 WHERE tenant = :tenant AND name = :name AND config = :before;
 
+-- name: mailboxes
+-- The next configurations of mailboxes, by their keys.
+SELECT tenant, name, config FROM oncebox_mailboxes
+WHERE (tenant, name) > (:after_tenant, :after_name) ORDER BY tenant, name LIMIT :most;
+
+-- name: replace_mailboxes
+-- Replace the configuration of a mailbox, unless it was changed meanwhile.
+UPDATE oncebox_mailboxes SET config = :sealed
+WHERE tenant = :tenant AND name = :name AND config = :before;
+
 -- name: send_messages
 -- The next outgoing mails, by their keys.
 SELECT send_id, id, tenant, message FROM oncebox_send_bodies

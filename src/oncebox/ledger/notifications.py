@@ -8,6 +8,8 @@ STREAM = "stream"
 DUE = "due"
 #: a mail arrived; its delivery is due
 MAIL = "mail"
+#: a mailbox on another server became due
+MAILBOXES = "mailboxes"
 #: a message was filed, or an inbox or artifact changed
 MESSAGES = "messages"
 #: there is something to send, or a send has changed

@@ -1,6 +1,7 @@
 """Excerpts of untrusted text for agents: short, no invisible characters, no links."""
 
 import re
+from html import unescape
 
 import msgspec
 
@@ -25,6 +26,9 @@ _LINK = re.compile(
     r"|[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/[^\s<>\"]*",
     re.IGNORECASE,
 )
+#: character references, and the characters that are part of HTML
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z0-9]{2,31});?", re.IGNORECASE)
+_MARKUP = frozenset("<>&\"'")
 _SPACES = re.compile(r"\s+")
 #: characters that are examined before the excerpt is cut
 _LOOKED_AT = 64 * 1024
@@ -60,6 +64,22 @@ def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
         links=links,
         cut=len(plain) > longest or len(text) > len(looked_at),
     )
+
+
+def html_excerpt(html: str) -> Excerpt:
+    """Return the beginning of HTML as source, cleaned as text is.
+
+    Character references are decoded first, because they can hide a link; those that keep text
+    from being markup stay.
+    """
+    decoded = _REFERENCE.sub(_decoded_reference, html[:_LOOKED_AT])
+    shown = excerpt(decoded, _LOOKED_AT)
+    return msgspec.structs.replace(shown, cut=len(html) > _LOOKED_AT)
+
+
+def _decoded_reference(reference: re.Match[str]) -> str:
+    character = unescape(reference[0])
+    return reference[0] if character in _MARKUP else character
 
 
 def one_line(text: str) -> str:

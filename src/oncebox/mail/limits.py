@@ -45,6 +45,7 @@ WARNING_MEANINGS = {
     "invisible_characters": "The text has invisible characters.",
     "message_id_repeated": "There are several Message-ID fields; the first one counts.",
     "parts_limit": "There are too many parts, or they are nested too deeply.",
+    "recipients_ambiguous": "Mail programs may disagree about the recipients.",
     "structure_broken": "A multipart has no boundary; it is read as text.",
     "text_html_differ": "The text part and the HTML part differ.",
     "text_limit": "The text is over a limit; the rest was not read.",

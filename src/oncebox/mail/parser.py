@@ -28,6 +28,7 @@ from oncebox.mail.mime.header_fields import Header
 from oncebox.mail.mime.parts import LeafPart
 from oncebox.model.inboxes.received_mail import (
     PURPOSE_RULE,
+    RECIPIENTS_AMBIGUOUS,
     Candidate,
     DkimKeyLocation,
     Extraction,
@@ -116,6 +117,9 @@ _MOST_HTML = 10
 TextOrigin = Literal["plain", "html", "none"]
 
 
+_DEFAULT_LIMITS = ParseLimits()
+
+
 class BodyText(msgspec.Struct):
     """The text of a mail."""
 
@@ -200,6 +204,16 @@ def _part_text(raw: bytes, leaf: LeafPart, limit: int, warnings: set[str]) -> tu
     if leaf.parameters.get("format", "").lower() == "flowed" and leaf.media_type == "text/plain":
         text = _unflowed(text, drop=leaf.parameters.get("delsp", "").lower() == "yes")
     return text, limit - len(data)
+
+
+def read_html(raw: bytes, limits: ParseLimits = _DEFAULT_LIMITS) -> str:
+    """Return the HTML of a mail as written, all shown parts of it; empty if there is none."""
+    ignored: set[str] = set()
+    header = header_fields.split_header(raw, 0, len(raw), limits)
+    leaves = parts.leaf_parts(raw, header, limits, ignored)
+    shown = [leaf for leaf in leaves if not parts.is_attachment(leaf)]
+    choices = _alternatives(raw, shown, limits, ignored)
+    return "\n".join(html for choice in choices for html in choice.html)
 
 
 def _unflowed(text: str, *, drop: bool) -> str:
@@ -359,7 +373,6 @@ _INVISIBLE = re.compile(
     "\u2060-\u2064\u3164\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_DEFAULT_LIMITS = ParseLimits()
 
 
 def parse(raw: bytes, limits: ParseLimits = _DEFAULT_LIMITS) -> ParsedMail:
@@ -445,7 +458,10 @@ def _mailboxes(
 ) -> tuple[HeaderAddress, ...]:
     found: list[HeaderAddress] = []
     for value in header.all(name):
-        found += addresses.read_mailboxes(header_fields.unfold(value, warnings), warnings).found
+        read = addresses.read_mailboxes(header_fields.unfold(value, warnings), warnings)
+        found += read.found
+        if read.found and (read.ambiguous or read.incomplete):
+            warnings.add(RECIPIENTS_AMBIGUOUS)
     if len(found) > limits.addresses:
         warnings.add("addresses_cut")
     return tuple(found[: limits.addresses])

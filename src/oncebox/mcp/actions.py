@@ -30,6 +30,7 @@ _NEXT_BY_STATE = {
     "do it yourself.",
     "held": "Its outcome is unknown. Tell the user that a person must decide. Do not do it again.",
 }
+_NO_RESULT_NEXT = "It has happened; its result is not stored. Do not do it again."
 _NEXT_WHEN_FINISHED = {
     ActionState.DONE: "It is recorded. Do not do it again: begin_action returns result now.",
     ActionState.NOT_DONE: "It is recorded. To try again, call begin_action first.",
@@ -105,7 +106,9 @@ async def begin_action(context: ToolContext, args: BeginAction) -> BegunAnswer:
         key=begun.key,
         lease_until=begun.lease_until,
         result=begun.result,
-        next=_NEXT_BY_STATE[begun.state],
+        next=_NO_RESULT_NEXT
+        if begun.state == "done" and not begun.has_result
+        else _NEXT_BY_STATE[begun.state],
     )
 
 

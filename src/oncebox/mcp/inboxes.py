@@ -1,8 +1,8 @@
-"""MCP tools open_inbox, wait_for_code, wait_for_link, request_resend."""
+"""MCP tools open_inbox, wait_for_code, wait_for_link, wait_for_message, request_resend."""
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from oncebox.client.errors import WaitInFlight, WaitTimedOut
 from oncebox.mcp.tool import (
@@ -111,6 +111,14 @@ class WaitForLink(WaitForCode, frozen=True, kw_only=True):
     host: Annotated[DomainName | None, Meta(description="Host of the link.")] = None
 
 
+class WaitForMessage(WaitForCode, frozen=True, kw_only=True):
+    """The message to wait for."""
+
+    has_attachment: Annotated[
+        bool | None, Meta(description="Whether it has attachments; unset: either.")
+    ] = None
+
+
 class UnmatchedMail(Struct, frozen=True, kw_only=True):
     """A message that does not match."""
 
@@ -165,6 +173,13 @@ class LinkAnswer(WaitAnswer, frozen=True, kw_only=True):
     url: str | None = None
     host: str | None = None
     token: Annotated[str | None, Meta(description="The part that looks like a secret.")] = None
+
+
+class MessageAnswer(WaitAnswer, frozen=True, kw_only=True):
+    """A message without its text, or the reason why there is none yet."""
+
+    message_id: str | None = None
+    attachments: Annotated[int | None, Meta(description="Number of attachments.")] = None
 
 
 class RequestResend(ToolArguments, frozen=True, kw_only=True):
@@ -236,6 +251,27 @@ async def wait_for_link(context: ToolContext, args: WaitForLink) -> LinkAnswer:
         host=grant.link.host if grant.link else None,
         token=grant.link.token if grant.link else None,
         next=f"Open the link now, once; {_CONFIRM} {_NO_SECOND_MAIL}",
+        **_granted_fields(grant),
+    )
+
+
+async def wait_for_message(context: ToolContext, args: WaitForMessage) -> MessageAnswer:
+    """Return the message of an inbox whose arrival is the signal."""
+    work = context.client.inboxes.wait_for_message(
+        args.inbox_id,
+        has_attachment=args.has_attachment,
+        within=args.within,
+        **_wait_options(args),
+    )
+    try:
+        grant = await context.wait(work, args.within)
+    except WaitTimedOut as late:
+        return MessageAnswer(**_waiting_fields(late, "wait_for_message"))
+    attachments = UNSET if grant.message is UNSET else grant.message.attachments
+    return MessageAnswer(
+        message_id=grant.message_id,
+        attachments=None if attachments is UNSET else attachments,
+        next=f"Act on the arrival now, once; {_CONFIRM}",
         **_granted_fields(grant),
     )
 
@@ -343,6 +379,16 @@ TOOLS = (
         arguments=WaitForLink,
         answer=LinkAnswer,
         run=wait_for_link,
+        open_world=True,
+    ),
+    Tool(
+        name="wait_for_message",
+        title="Wait for a message",
+        description="Wait for a mail whose arrival is the signal, such as 'your export is ready', "
+        "and claim it. It is granted once; its text is not returned.",
+        arguments=WaitForMessage,
+        answer=MessageAnswer,
+        run=wait_for_message,
         open_world=True,
     ),
     Tool(

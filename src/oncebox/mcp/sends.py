@@ -11,7 +11,8 @@ from oncebox.schemas.inboxes import AttemptId
 from oncebox.schemas.pull import LONGEST_WAIT
 from oncebox.schemas.sends import SendAnswer
 
-_Address = Annotated[str, Meta(min_length=3, max_length=320)]
+_Address = Annotated[str, Meta(max_length=320)]
+_Addresses = Annotated[tuple[_Address, ...], Meta(min_length=1, max_length=50)]
 _WaitSeconds = Annotated[
     float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the outcome, at most 55.")
 ]
@@ -37,9 +38,7 @@ _NEXT_OTHERWISE = f"Tell the user its state. {_NO_SECOND_SEND}"
 class SendEmail(ToolArguments, frozen=True, kw_only=True):
     """A mail and its subject matter."""
 
-    to: Annotated[
-        tuple[_Address, ...], Meta(min_length=1, max_length=50, description="Recipients.")
-    ]
+    to: Annotated[_Address | _Addresses, Meta(description="Recipients.")]
     subject: Annotated[str, Meta(min_length=1, max_length=998)]
     text: Annotated[str, Meta(max_length=200_000, description="The plain text.")]
     event_type: Annotated[Line, Meta(description="What happened, such as order.confirmation.")]
@@ -51,7 +50,7 @@ class SendEmail(ToolArguments, frozen=True, kw_only=True):
     sender: Annotated[
         str, Meta(max_length=320, description="From address; empty: the configured one.")
     ] = ""
-    reply_to: Annotated[tuple[_Address, ...], Meta(max_length=10)] = ()
+    reply_to: Annotated[tuple[str, ...], Meta(max_length=10)] = ()
     attempt_id: Annotated[AttemptId | None, Meta(description="The attempt that it belongs to.")] = (
         None
     )

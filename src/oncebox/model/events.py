@@ -25,6 +25,8 @@ class EventType(StrEnum):
     DELIVERY_HELD = "delivery.held"
     #: an action of an attempt waits for an operator
     ACTION_HELD = "action.held"
+    #: a mailbox on another server is not read until an operator fixes it
+    MAILBOX_PAUSED = "mailbox.paused"
     #: an attempt may request its mail once more
     RESEND_GRANTED = "resend.granted"
     #: a mail was sent: the receiving side accepted it

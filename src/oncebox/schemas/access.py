@@ -9,8 +9,10 @@ from oncebox.schemas.fields import ListPage, Timestamp
 Scope = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^(admin|operator|agent|read:text|worker:([A-Za-z0-9][A-Za-z0-9._:/-]{0,99}|\*))$",
-        description="admin, operator, agent, read:text together with agent, or worker:SOURCE",
+        pattern=r"^(admin|operator|agent|read:text|metrics"
+        r"|(worker|accept):([A-Za-z0-9][A-Za-z0-9._:/-]{0,99}|\*))$",
+        description="admin, operator, agent, read:text together with agent, metrics, "
+        "worker:SOURCE or accept:SOURCE",
     ),
 ]
 
@@ -20,7 +22,9 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=50)]
     #: a name for humans
-    name: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    name: Annotated[
+        str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")
+    ] = ""
     #: seconds from now; default: never
     expires_in: Annotated[float, msgspec.Meta(ge=1, le=3_000_000_000)] | None = None
 

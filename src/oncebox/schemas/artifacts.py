@@ -1,4 +1,4 @@
-"""Artifacts (codes and links): listing, claiming, and waiting for them."""
+"""Artifacts (codes, links, awaited messages): listing, claiming, and waiting for them."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from oncebox.model.inboxes.inbox import InboxState
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.schemas.fields import ListPage, ListQuery, Reason, Timestamp
 from oncebox.schemas.inboxes import DomainName, EmailAddress, SenderRule
-from oncebox.schemas.messages import SenderVerdict, Wait
+from oncebox.schemas.messages import Message, SenderVerdict, Wait
 
 #: no control characters
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
@@ -84,7 +84,7 @@ class ArtifactClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A code or link received by mail, without its value."""
+    """A code, link or awaited message received by mail, without its value."""
 
     id: str
     inbox_id: str
@@ -137,12 +137,14 @@ class GrantedLink(msgspec.Struct, frozen=True, kw_only=True):
 class Grant(Artifact, frozen=True, kw_only=True):
     """An artifact with its value, for the claimer."""
 
-    #: the code, or the link exactly as it was checked
+    #: the code, the link exactly as it was checked, or the id of the message
     value: str
-    #: null for a code
+    #: null unless it is a link
     link: GrantedLink | None
     #: whether the same claim was granted before
     repeated: bool
+    #: of a message: itself, as far as the key may read it
+    message: Message | UnsetType = UNSET
 
     def __repr__(self) -> str:
         """Show the id, not the value; values must not be logged."""
@@ -185,7 +187,7 @@ SenderRules = SenderRule | Annotated[list[SenderRule], msgspec.Meta(min_length=1
 class WaitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to wait for; fields left out match anything."""
 
-    kind: Literal["code", "link"]
+    kind: Literal["code", "link", "message"]
     #: one or several of: an address, a domain with its subdomains, ``*.`` and a domain
     sender: SenderRules | None = None
     #: the purpose of the message, judged by its text
@@ -201,6 +203,8 @@ class WaitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
     #: the host a link must point to; one of the inbox's link_hosts if it has any
     host: DomainName | None = None
+    #: whether the message has attachments, inline ones not counted
+    has_attachment: bool | None = None
     wait: Wait = 0
     resume: ResumeToken | None = None
     request_key: RequestKey | None = None

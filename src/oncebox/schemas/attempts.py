@@ -49,6 +49,8 @@ class BeginActionResult(msgspec.Struct, frozen=True, kw_only=True):
     lease_until: Timestamp | None
     #: the stored result of a finished action
     result: Any
+    #: whether a result is stored; without one, repeats must do without
+    has_result: bool
 
 
 class NotDoneAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,8 +63,8 @@ class DoneAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A report that the action happened."""
 
     fence: Fence
-    #: returned to repeats
-    result: Any = None
+    #: returned to repeats; omit it if it cannot be stored
+    result: Any | msgspec.UnsetType = msgspec.UNSET
     #: artifacts that the action used: other workers of the attempt do not get them again
     uses: Annotated[list[ArtifactId], msgspec.Meta(max_length=20)] = []
 
@@ -87,6 +89,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Timestamp | None
     #: the first stored result, if it is done
     result: Any
+    has_result: bool
 
 
 class NewResend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,11 +1,11 @@
-"""Deliveries and quarantine: listing, inspection, replay and hold, for operators."""
+"""Deliveries and quarantine: submission; listing, inspection, replay and hold for operators."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.delivery import ArrivalKind, DeliveryState
 from oncebox.schemas.fields import ListPage, ListQuery, Reason, SourceName, Timestamp
 
 
@@ -65,6 +65,69 @@ class DeliveryPage(ListPage, frozen=True, kw_only=True):
     data: list[Delivery]
 
 
+#: events of one batch
+MAX_BATCH = 100
+
+
+class SubmitDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event to store once."""
+
+    source: str
+    #: the same key is the same event; default: the hash of the body
+    key: str | None = None
+    type: str = ""
+    #: the body in base64
+    body: bytes | UnsetType = UNSET
+    #: the body as text, instead
+    text: str | UnsetType = UNSET
+    headers: list[tuple[str, str]] = []
+    #: events with the same one run one at a time, in order; default: as the source's order_by says
+    order_key: str | None = None
+
+
+class SubmitDeliveries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several events, each stored once."""
+
+    deliveries: Annotated[list[SubmitDelivery], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class AcceptedDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an event, given when it is on disk."""
+
+    id: str
+    #: ``conflict``: the key is known with another body; stored, and held for an operator
+    arrival: ArrivalKind
+    #: of the delivery when this event was seen
+    state: DeliveryState
+    #: the class of a duplicate
+    sighting: str | None = None
+
+
+class ItemError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why one event of a batch was not stored."""
+
+    code: str
+    detail: str
+    #: whether submitting the same event again is safe and may help
+    retry_safe: bool
+
+
+class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one event of a batch: that of a stored one, or its error."""
+
+    id: str | None = None
+    arrival: ArrivalKind | None = None
+    state: DeliveryState | None = None
+    sighting: str | None = None
+    error: ItemError | None = None
+
+
+class AcceptedDeliveries(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to a batch, in its order."""
+
+    data: list[BatchItem]
+
+
 class DeliveryTry(msgspec.Struct, frozen=True, kw_only=True):
     """A try that did not complete its delivery."""
 
@@ -91,6 +154,8 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Timestamp | None
     #: what the call returned
     result: Any
+    #: whether a result is stored; without one, repeats must do without
+    has_result: bool
     error: str | None
 
 
@@ -136,6 +201,10 @@ class DeliveryInspection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EffectResolution = Literal["done", "not_done"]
+EffectResults = Annotated[
+    dict[str, Any],
+    msgspec.Meta(max_length=100, description="what effects that are done have returned"),
+]
 EffectResolutions = Annotated[
     dict[str, EffectResolution],
     msgspec.Meta(max_length=100, description="your decision on each effect of unknown outcome"),
@@ -147,6 +216,8 @@ class ReplayDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     why: Reason
     effects: EffectResolutions = {}
+    #: by the names of the effects; without one, a repeat gets no result
+    results: EffectResults = {}
     #: report what would happen without changing anything
     dry_run: bool = False
 

@@ -47,12 +47,14 @@ class MessageText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     #: file names of the attachments
     attachments: list[str]
-    #: whether the text was truncated
+    #: whether the text or the HTML was truncated
     cut: bool
     #: number of invisible characters removed
     removed: int
-    #: number of links replaced
+    #: number of links replaced in the text
     links: int
+    #: source of the HTML part, treated as the text is; null if there is none, or in a list
+    html: str | None = None
 
 
 class MessageAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,12 @@ class MessageContent(msgspec.Struct, frozen=True, kw_only=True):
     #: text that a reader would not see
     hidden: str
     text_from: Literal["plain", "html", "none"]
+    #: the HTML part as written; null if there is none, or the raw message is no longer stored
+    html: str | None = None
+    #: the links that the link policy allows
+    links: list[str] = []
+    #: number of links that it refuses
+    links_refused: int = 0
     attachments: list[MessageAttachment]
     #: whether it is an automatic mail
     auto_submitted: bool
@@ -123,7 +131,7 @@ class MessageContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; the scopes of the key determine which of the last four fields are present."""
+    """A message; the scopes of the key determine which of the last six fields are present."""
 
     id: str
     inbox_id: str
@@ -151,6 +159,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     #: the RCPT TO address, for keys with read:text: the sender chooses the part after a plus
     #: sign, and the whole local part in a catch-all domain
     recipient: str | UnsetType = UNSET
+    #: for keys with read:text
+    subject: str | UnsetType = UNSET
+    #: the address in From, for keys with read:text; empty unless there is exactly one
+    sender_address: str | UnsetType = UNSET
     #: the text; for keys with read:text
     text: MessageText | UnsetType = UNSET
     #: the parsed content; for operators

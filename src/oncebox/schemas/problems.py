@@ -30,6 +30,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: whether repeating the same request is safe and may help
     retry_safe: bool
     request_id: str
+    #: the field of the request that is wrong, such as ``sends[0].to``, or a header or parameter
+    field: str = ""
     errors: list[FieldError] = []
 
 

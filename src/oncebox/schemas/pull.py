@@ -138,8 +138,8 @@ class FinishEffect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     fence: Fence
     state: Literal["done", "not_done", "unknown"]
-    #: returned to repeats
-    result: Any = None
+    #: returned to repeats; omit it if it cannot be stored
+    result: Any | msgspec.UnsetType = msgspec.UNSET
     error: ErrorText | None = None
     #: the start that did not happen or whose outcome is unknown; default: the one of this fence
     started_at: Timestamp | None = None

@@ -13,6 +13,7 @@ from oncebox.model.sends import send as model
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent, SendOptions, parse_options
 from oncebox.model.sends.send import (
+    DEFAULT_ON_UNKNOWN,
     AnswerStatus,
     IntentAccepted,
     OnUnknown,
@@ -97,7 +98,7 @@ class SendRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     #: a new version is a new mail about the same entity
     version: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
     #: what to do if the outcome is unknown
-    on_unknown: OnUnknown = OnUnknown.HOLD
+    on_unknown: OnUnknown = DEFAULT_ON_UNKNOWN
     #: do not send before this time
     send_at: Instant | None = None
     #: do not send after this time
@@ -106,7 +107,10 @@ class SendRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retention: Retention = Retention.TRANSACTIONAL
     #: seconds between two mails of a schedule, for the retention ``scheduled``
     interval: Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_INTERVAL)] = 0
+    #: no other one is used; default: the first one, or one of its failover group
     transport: TransportName = ""
+    #: the first transport of this group, or another of it
+    failover_group: TransportName = ""
     attempt_id: AttemptId | None = None
     #: the received message that this mail replies to; automatic mail gets no reply
     answers: MessageId | None = None
@@ -293,6 +297,10 @@ class SendInspection(msgspec.Struct, frozen=True, kw_only=True):
     on_unknown: OnUnknown
     #: how it may be repeated although its outcome is unknown; null: not at all
     repeat_mode: OnUnknown | None
+    #: the request named the transport, so no other one is used
+    pinned: bool
+    #: its first transport signs it with DKIM, so it never leaves unsigned
+    must_sign: bool
     send_at: Timestamp | None
     valid_until: Timestamp | None
     #: when the next try is due, or when the lease expires

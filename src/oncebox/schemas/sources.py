@@ -72,6 +72,10 @@ class SourceFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     expect: TextMap | UnsetType | None = UNSET
     #: accept unsigned requests; only with the scheme ``none``
     allow_unsigned: bool | UnsetType | None = UNSET
+    #: whether the mail in its requests goes to inboxes; default: as its scheme says
+    inbound: bool | UnsetType | None = UNSET
+    #: id of the inbox of all its mail; default: the inboxes of its recipients
+    inbox: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | UnsetType | None = UNSET
 
 
 class NewSource(SourceFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -168,6 +172,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     cidrs: list[str]
     expect: dict[str, str]
     allow_unsigned: bool
+    inbound: bool | None
+    inbox: str | None
 
 
 class SourcePage(ListPage, frozen=True, kw_only=True):

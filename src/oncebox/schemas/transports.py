@@ -25,6 +25,8 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     #: transports with smaller numbers are tried first
     position: int
+    #: transports of the same group take over from each other; empty: no failover
+    failover_group: str
     rate: TransportRate | None
     #: ``resting`` after failures, until ``rests_until``; then a single send probes it
     state: Literal["working", "resting", "paused"]

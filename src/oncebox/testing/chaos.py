@@ -217,6 +217,8 @@ class TestMode(msgspec.Struct, frozen=True, kw_only=True):
 
     #: the SMTP address, such as ``127.0.0.1:2525``; None: SMTP is off
     smtp: str | None
+    #: the certificate of STARTTLS in PEM, made for this start; None: the one of the settings
+    smtp_certificate: str | None = None
     #: the inbox that gets mail for unknown addresses, and its address
     catch_all: str
     catch_all_email: str

@@ -1,14 +1,22 @@
-"""Test mode of a service: catch-all inbox, /v1/test routes, mail and webhook faults.
+"""Test mode of a service: catch-all inbox, SMTP certificate, /v1/test routes, faults.
 
 See docs/decisions/0038-use-command-line-test-mode-for-fault-injection.md.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from oncebox.components import Components
+from oncebox.core import clock
+from oncebox.core.files import write_private_file
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.http import ServerBusy
@@ -20,9 +28,15 @@ from oncebox.mail.links.link_policy import link_verdict
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.received_mail import Envelope
-from oncebox.server.http.request_context import Headers, RequestContext, WebhookHandler
+from oncebox.server.http.request_context import (
+    Headers,
+    RequestContext,
+    WebhookHandler,
+    takes_mail,
+)
 from oncebox.server.http.routing import OPERATORS, ApiCall, Route, Routes
 from oncebox.server.smtp.connection import MailStore, RecipientLookup, SessionAborted
+from oncebox.settings import Settings, SmtpSettings
 from oncebox.testing.chaos import (
     ChaosRules,
     FaultPlan,
@@ -32,6 +46,9 @@ from oncebox.testing.chaos import (
     TestMode,
     WebhookRule,
 )
+
+if TYPE_CHECKING:
+    from cryptography.x509 import GeneralName
 
 _REPLY_421 = b"421 4.7.0 try again in a moment (an injected fault)\r\n"
 #: prepended to a copy, as by a relay that delivers a mail twice
@@ -195,6 +212,10 @@ class WebhookFaultInjector:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def takes_mail(self, path: str) -> bool:
+        """Say whether whole mails arrive at a path."""
+        return takes_mail(self._handler, path)
+
     async def _inject(self, rule: WebhookRule, request: RequestContext, body: bytes) -> None:
         match rule.fault:
             case "duplicate":
@@ -221,6 +242,53 @@ class WebhookFaultInjector:
         return await recorded.response
 
 
+_CERTIFICATE_FILE = "smtp-test-certificate.pem"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+#: a clock of another machine may be behind
+_VALID_BEFORE, _VALID_FOR = timedelta(days=1), timedelta(days=365)
+
+
+def make_certificate(hosts: Iterable[str], now: int) -> tuple[bytes, bytes]:
+    """Return a key and a self-signed certificate for these names and IP addresses, in PEM."""
+    from cryptography import x509  # noqa: PLC0415 - only test mode needs it
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Oncebox test mode")])
+    at = datetime.fromtimestamp(now / 1000, UTC)
+    uses = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+         "crl_sign", "encipher_only", "decipher_only"),
+        False,
+    )  # fmt: skip
+    extensions = (
+        (x509.SubjectAlternativeName(list(map(_general_name, sorted(hosts)))), False),
+        # A certificate that signs itself is its own authority.
+        (x509.BasicConstraints(ca=True, path_length=0), True),
+        (x509.KeyUsage(digital_signature=True, key_cert_sign=True, **uses), True),
+        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+    )
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(at - _VALID_BEFORE).not_valid_after(at + _VALID_FOR)
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private, builder.sign(key, hashes.SHA256()).public_bytes(pem)
+
+
+def _general_name(host: str) -> "GeneralName":
+    from cryptography import x509  # noqa: PLC0415 - as above
+
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
 #: the states of an address that no inbox has
 _UNASSIGNED = frozenset({RecipientStatus.UNKNOWN, RecipientStatus.NOT_OURS})
 
@@ -240,6 +308,9 @@ class ServiceTestMode:
         self._components: Components
         self._catch_all: Inbox
         self._smtp: str | None = None
+        #: the file with the certificate for STARTTLS and its key, and the certificate alone
+        self._certificate_file: Path | None = None
+        self._certificate: str | None = None
 
     @property
     def banner(self) -> list[str]:
@@ -252,8 +323,9 @@ class ServiceTestMode:
             ]
         if self._rules is not None:
             count = len(self._rules.mail) + len(self._rules.webhook)
+            noun = "rule" if count == 1 else "rules"
             lines += [
-                f"CHAOS: {count} rules, seed {self._rules.seed}. Mail and webhooks are repeated,",
+                f"CHAOS: {count} {noun}, seed {self._rules.seed}. Mail and webhooks are repeated,",
                 "held, refused and cut off on purpose; a kill loses held mail.",
             ]
         return lines
@@ -282,6 +354,8 @@ class ServiceTestMode:
         self._components, self._smtp = components, smtp
         if not self._test:
             return
+        if smtp is not None and not components.settings.smtp.tls_certificate:
+            self._make_certificate(components.settings)
         requester_ = Requester(tenant=components.settings.tenant)
         options = InboxOptions(attempt_id="oncebox-test", label="catch-all", lifetime=0)
 
@@ -296,6 +370,26 @@ class ServiceTestMode:
                 f"the catch-all inbox {self._catch_all.id} of test mode was closed; "
                 "start with another --data-dir"
             )
+
+    @property
+    def smtp_auth(self) -> bool:
+        """Whether SMTP clients may log in, with any credentials."""
+        return self._test
+
+    def smtp_settings(self, settings: SmtpSettings) -> SmtpSettings:
+        """Return the settings of SMTP; in test mode with a certificate."""
+        if self._certificate_file is None:
+            return settings
+        return msgspec.structs.replace(settings, tls_certificate=str(self._certificate_file))
+
+    def _make_certificate(self, settings: Settings) -> None:
+        hosts = {settings.smtp.hostname, settings.smtp.host, socket.gethostname(), *_LOCAL_HOSTS}
+        names = {host for host in hosts if host and host.isascii()}
+        key, certificate = make_certificate(names, clock.system())
+        file = settings.folder / _CERTIFICATE_FILE
+        file.unlink(missing_ok=True)
+        write_private_file(file, key + certificate)
+        self._certificate_file, self._certificate = file, certificate.decode()
 
     def addresses(self, directory: RecipientLookup) -> RecipientLookup:
         """Return the directory; in test mode with the catch-all inbox."""
@@ -342,7 +436,10 @@ class ServiceTestMode:
     async def _get_test_mode(self, _call: ApiCall) -> TestMode:
         """Show the SMTP address and the catch-all inbox."""
         return TestMode(
-            smtp=self._smtp, catch_all=self._catch_all.id, catch_all_email=self._catch_all.email
+            smtp=self._smtp,
+            smtp_certificate=self._certificate,
+            catch_all=self._catch_all.id,
+            catch_all_email=self._catch_all.email,
         )
 
     async def _set_faults(self, call: ApiCall) -> FaultReport:

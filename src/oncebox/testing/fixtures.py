@@ -7,9 +7,13 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
+
+from msgspec import UnsetType
 
 import oncebox
 from oncebox.client.asynchronous.inboxes import AsyncInbox
@@ -19,14 +23,22 @@ from oncebox.client.errors import CallFailed, WaitEnded
 from oncebox.client.sync import Client
 from oncebox.client.sync.inboxes import Inbox
 from oncebox.client.sync.runner import SyncRunner
-from oncebox.errors import OnceboxError
+from oncebox.errors import ConfigInvalid, OnceboxError
+from oncebox.errors.mail import InboxInvalid, LinkRefused
+from oncebox.mail.excerpt import one_line
+from oncebox.model.inboxes.link_rules import normalize_origin
 from oncebox.schemas.artifacts import WaitReport, WaitRequest, WaitResult
+from oncebox.schemas.inboxes import Policy
+from oncebox.schemas.messages import Message, MessageContent
 from oncebox.testing.chaos import FaultPlan, FaultReport, InjectedFault, MailRule, mail_rule
 
 #: characters of a test's name in an address and in an attempt id
 _MAX_NAME, _MAX_ATTEMPT_ID = 40, 180
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _CONTROLS = re.compile(r"[^ -~]")
+_DIGIT = re.compile(r"\d")
+#: mails that a failure lists
+_MAX_SHOWN = 10
 #: no message has this number, so a wait for later ones claims nothing
 _UNREACHABLE_SEQUENCE = 2**53
 #: seconds for accepted mail to be processed, and between two checks
@@ -58,13 +70,18 @@ class ThreadedRunner:
 
 @contextmanager
 def open_inbox(
-    client: Client, nodeid: str, name: str, *, later: bool
+    client: Client, nodeid: str, name: str, *, later: bool, link_origins: list[str]
 ) -> Iterator[Inbox | AsyncInbox]:
     """Create an inbox for a test, and close it; ``later``: its methods are awaitable."""
+    try:
+        policy = Policy(link_origins=[normalize_origin(each) for each in link_origins])
+    except InboxInvalid as error:
+        raise ConfigInvalid(f"oncebox_link_origins cannot be used: {error}") from error
     suffix = secrets.token_hex(5)  # no other run has it
     attempt = f"{_CONTROLS.sub('?', nodeid)[-_MAX_ATTEMPT_ID:]}#{suffix}"
     plain = _NOT_PLAIN.sub("-", name.lower()).strip("-")[:_MAX_NAME].strip("-")
-    inbox = client.inboxes.create(attempt_id=attempt, local=f"{plain or 'test'}-{suffix}")
+    local = f"{plain or 'test'}-{suffix}"
+    inbox = client.inboxes.create(attempt_id=attempt, local=local, policy=policy)
     runner = ThreadedRunner(client._runner)  # noqa: SLF001 - shared on purpose
     try:
         yield AsyncInbox(cast("AsyncRunner", runner), inbox.data) if later else inbox
@@ -89,11 +106,13 @@ def make_assert_no_mail(
             follow = client.inboxes.messages(inbox.id, follow=True, idle=within)
             next((each for each in follow if each.sequence > after), None)
             report = _settled_report(client, inbox.id, after)
-        # Mail that is not processed yet counts too.
-        came = max(0, report.cursor - after) or report.unread
-        if came > 0:
-            numbers = ", ".join(f"{m.message_id} (number {m.sequence})" for m in report.seen)
-            raise AssertionError(f"{came} mails came to {inbox.email}: {numbers or 'not read yet'}")
+        if report.cursor > after or report.unread:  # mail that is not processed yet counts too
+            report = _settled_report(client, inbox.id, None)
+            came = max(0, report.cursor - after)
+            shown = _arrived_mails(client, inbox.id, after, came) if came else ["not read yet"]
+            noun = "mail" if max(came, report.unread) == 1 else "mails"
+            heading = f"{came or report.unread} {noun} came to {inbox.email}:"
+            raise AssertionError("\n  ".join([heading, *shown]))
 
     async def awaited(within: float = 0.0, *, after: int = 0) -> None:
         __tracebackhide__ = True
@@ -102,17 +121,62 @@ def make_assert_no_mail(
     return awaited if later else assert_no_mail
 
 
-def _settled_report(client: Client, inbox_id: str, after: int) -> WaitReport:
-    """Return the report of an inbox.
+def _settled_report(client: Client, inbox_id: str, after: int | None) -> WaitReport:
+    """Return the report of an inbox; ``after`` None: when all its mail is processed.
 
     Mail that is not processed yet may be a duplicate; if that matters, the report waits for it.
     """
     until = time.monotonic() + _READ_TIMEOUT
     report = inbox_report(client, inbox_id)
-    while after and report.unread and report.cursor <= after and time.monotonic() < until:
+
+    def may_change() -> bool:
+        return after is None or (after > 0 and report.cursor <= after)
+
+    while report.unread and may_change() and time.monotonic() < until:
         time.sleep(_POLL_INTERVAL)
         report = inbox_report(client, inbox_id)
     return report
+
+
+def _arrived_mails(client: Client, inbox_id: str, after: int, count: int) -> list[str]:
+    """Return what came after a message, one line each."""
+    new = (each.id for each in client.inboxes.messages(inbox_id) if each.sequence > after)
+    lines = [_arrived_mail(client.messages.get(each)) for each in islice(new, _MAX_SHOWN)]
+    return lines if count <= _MAX_SHOWN else [*lines, f"and {count - _MAX_SHOWN} more"]
+
+
+def _arrived_mail(message: Message) -> str:
+    """Return who sent a mail, when, and its subject, without what may be a code or a link."""
+    received = datetime.fromtimestamp(message.received_at // 1000, UTC)
+    content = message.content
+    if isinstance(content, UnsetType):
+        sender, subject = message.sender.domain or "unknown sender", f"({message.status})"
+    else:
+        sender, subject = one_line(content.sender.address), _without_codes(content)
+    return (
+        f"{message.id} (number {message.sequence}), {received:%Y-%m-%d %H:%M:%S} UTC, "
+        f"from {sender}: {subject or '(no subject)'}"
+    )
+
+
+def _without_codes(content: MessageContent) -> str:
+    """Return the subject of a mail; words with a digit, codes and links are left out."""
+    from oncebox.mail.codes.code_finder import find_codes  # noqa: PLC0415 - only after a failure
+    from oncebox.mail.html.layout import plain_page  # noqa: PLC0415 - as above
+
+    found = find_codes(content.subject, [plain_page(content.text)])
+    secrets_ = {_alphanumeric(each.value) for each in found.ranked}
+
+    def shown(word: str) -> str:
+        plain = _alphanumeric(word)
+        is_part = len(plain) > 1 and any(plain in secret for secret in secrets_)
+        return "…" if _DIGIT.search(word) or is_part else word
+
+    return " ".join(map(shown, one_line(content.subject).split(" ")))
+
+
+def _alphanumeric(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def inbox_summary(client: Client, inbox: Inbox | AsyncInbox) -> str:
@@ -183,6 +247,10 @@ class MailFaults:
         return self._client._runner.run(call)  # noqa: SLF001 - not a user's call
 
 
+_LINK_HINT = (
+    "links to a system of yours are allowed in all tests by: "
+    "pytest -o oncebox_link_origins=http://HOST:PORT (or oncebox_link_origins in its settings)"
+)
 _PACKAGE_FOLDER = Path(oncebox.__file__).parent
 
 
@@ -207,7 +275,9 @@ def _drop_own_frames(traceback: TracebackType | None) -> None:
 
 def failure_report(error: BaseException, facts: Iterable[Callable[[], str]]) -> str:
     """Return why each message did not match, and other facts about the mail of a test."""
-    lines = [str(each) for each in _causes(error) if isinstance(each, WaitEnded)]
+    lines = [str(each) for each in _causes(error) if isinstance(each, WaitEnded | LinkRefused)]
+    if any(isinstance(each, LinkRefused) for each in _causes(error)):
+        lines.append(_LINK_HINT)
     for fact in facts:
         try:
             lines.append(fact())

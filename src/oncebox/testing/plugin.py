@@ -41,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0,
         help="Seed of the faults of mail_faults.  [0]",
     )
+    parser.addini(
+        "oncebox_link_origins",
+        "Origins whose links every inbox hands out, such as http://staging.internal:3000.",
+        type="linelist",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -122,7 +127,13 @@ def inbox(
     from oncebox.testing import fixtures  # noqa: PLC0415 - as the others
 
     node = request.node
-    opening = fixtures.open_inbox(oncebox_client, node.nodeid, node.name, later=_is_async(request))
+    opening = fixtures.open_inbox(
+        oncebox_client,
+        node.nodeid,
+        node.name,
+        later=_is_async(request),
+        link_origins=request.config.getini("oncebox_link_origins"),
+    )
     with ExitStack() as stack:
         with _fail_without_traceback():
             opened = stack.enter_context(opening)
@@ -140,6 +151,12 @@ def wait_for_code(inbox: "Inbox | AsyncInbox") -> Callable[..., Any]:
 def wait_for_link(inbox: "Inbox | AsyncInbox") -> Callable[..., Any]:
     """``inbox.wait_for_link``."""
     return inbox.wait_for_link
+
+
+@pytest.fixture
+def wait_for_message(inbox: "Inbox | AsyncInbox") -> Callable[..., Any]:
+    """``inbox.wait_for_message``."""
+    return inbox.wait_for_message
 
 
 @pytest.fixture

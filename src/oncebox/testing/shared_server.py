@@ -37,6 +37,8 @@ class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str
     smtp_host: str
     smtp_port: int
+    #: the certificate of STARTTLS in PEM; None: one of the service's own settings
+    smtp_certificate: str | None = None
     #: the id of the inbox that gets mail for unknown addresses
     catch_all: str
     #: its process; None if it was running already
@@ -111,6 +113,7 @@ def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
         api_key=found.key,
         smtp_host=host.strip("[]"),
         smtp_port=int(port or 0),
+        smtp_certificate=mode.smtp_certificate,
         catch_all=mode.catch_all,
         pid=pid,
     )

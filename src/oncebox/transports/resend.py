@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from oncebox.core import clock, faults
+from oncebox.core.connecting import ErrorCodes
 from oncebox.core.egress import Egress, EgressResponse
 from oncebox.errors import ConfigInvalid, EgressFailed, EgressRefused
 from oncebox.errors.sends import MailboxInvalid
@@ -43,7 +44,6 @@ from oncebox.transports.transport import (
     CONNECT_ERROR_CODES,
     DEADLINE_PASSED,
     Capability,
-    ErrorCodes,
     HandoverMarker,
     OutgoingMail,
     connect_failure,

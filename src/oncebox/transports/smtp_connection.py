@@ -5,7 +5,6 @@ moment of the final dot must be known, and an unsolicited reply must not pass fo
 """
 
 import asyncio
-import ipaddress
 import re
 import ssl
 from collections.abc import Mapping
@@ -16,11 +15,11 @@ from typing import cast
 import aiosmtplib
 import msgspec
 
+from oncebox.core.connecting import ErrorCodes, is_host, is_loopback
 from oncebox.errors import ConfigInvalid
 from oncebox.model.sends.transports import NotSent, SendPhase
 from oncebox.transports.transport import (
     CONNECT_ERROR_CODES,
-    ErrorCodes,
     connect_failure,
     error_chain,
 )
@@ -288,11 +287,11 @@ def check_relay(relay: Relay) -> None:
 
     Raises: ConfigInvalid.
     """
-    if not _is_host(relay.host):
+    if not is_host(relay.host):
         raise ConfigInvalid("a relay needs a host, such as smtp.example.com")
     if not relay.name.isascii() or not relay.name.isprintable() or not relay.name.split():
         raise ConfigInvalid("the EHLO name must be printable ASCII, such as app.example.com")
-    if relay.username and relay.security is RelaySecurity.NONE and not _is_loopback(relay.host):
+    if relay.username and relay.security is RelaySecurity.NONE and not is_loopback(relay.host):
         raise ConfigInvalid(
             "a password is never sent without TLS; use starttls or tls for this relay"
         )
@@ -359,20 +358,6 @@ def _session_refusal(error: aiosmtplib.SMTPResponseException, phase: SendPhase) 
     who = "login" if isinstance(error, aiosmtplib.SMTPAuthenticationError) else "session"
     code = f"{who}_refused" if is_permanent else f"{who}_deferred"
     return NotSent(code=code, phase=phase, opens_circuit=is_permanent, reply=error.code)
-
-
-def _is_host(text: str) -> bool:
-    try:
-        return bool(text.encode("idna")) and text.isprintable() and " " not in text
-    except UnicodeError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _asyncio_transport(client: aiosmtplib.SMTP) -> asyncio.Transport:

@@ -1,8 +1,6 @@
 """`MailTransport` protocol: outgoing mail, capabilities, and failures all transports share."""
 
 import asyncio
-import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -11,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from oncebox.core import clock
+from oncebox.core.connecting import NETWORK_ERROR_CODES, ErrorCodes
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.transports import NotSent, SendOutcome, SendPhase
 
@@ -123,14 +122,7 @@ class MailTransport(Protocol):
 
 
 DEADLINE_PASSED = "deadline_passed"
-#: codes of connection failures, by the error that caused them; the first match counts
-ErrorCodes = tuple[tuple[type[BaseException], str], ...]
-CONNECT_ERROR_CODES: ErrorCodes = (
-    (ssl.SSLCertVerificationError, "certificate_refused"),
-    (ssl.SSLError, "tls_failed"),
-    (socket.gaierror, "host_not_found"),
-    (TimeoutError, DEADLINE_PASSED),
-)
+CONNECT_ERROR_CODES: ErrorCodes = (*NETWORK_ERROR_CODES, (TimeoutError, DEADLINE_PASSED))
 #: failures that last until somebody changes a configuration
 _LASTING_FAILURES = frozenset({"address_refused", "certificate_refused"})
 

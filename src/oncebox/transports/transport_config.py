@@ -1,11 +1,12 @@
 """Transport configurations, stored encrypted; opening a transport from one; log transport."""
 
-import ssl
 from typing import Annotated
 
 import msgspec
 
+from oncebox.core.connecting import client_tls
 from oncebox.errors import ConfigInvalid
+from oncebox.model.inboxes.addresses import domain_key
 from oncebox.model.sends.transports import SendAccepted, SendOutcome
 from oncebox.transports.dkim_signing import DkimKey, DkimSigningTransport
 from oncebox.transports.resend import ResendConfig, ResendTransport
@@ -97,6 +98,13 @@ def transport_kind(config: TransportConfig) -> str:
     return str(config.__struct_config__.tag)
 
 
+def signing_domains(config: TransportConfig) -> tuple[str, ...]:
+    """Return the domains that a transport has DKIM keys for."""
+    if not isinstance(config, SmtpConfig):
+        return ()
+    return tuple(sorted({domain_key(each.domain) for each in config.dkim}))
+
+
 def open_transport(config: TransportConfig) -> MailTransport:
     """Return the transport of a configuration; nothing is connected yet.
 
@@ -113,20 +121,8 @@ def _open_smtp(config: SmtpConfig) -> MailTransport:
     check_relay(config.relay)
     transport = SmtpTransport(
         config.relay,
-        tls=_tls_context(config.ca),
+        tls=client_tls(config.ca),
         answer_within=config.answer_within,
         greylisted_for=config.greylisted_for,
     )
     return DkimSigningTransport(transport, config.dkim) if config.dkim else transport
-
-
-def _tls_context(ca: str) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if ca:
-        try:
-            context.load_verify_locations(cadata=ca)
-        except (ssl.SSLError, ValueError):
-            raise ConfigInvalid(
-                "the CA certificates cannot be read; give them in PEM format"
-            ) from None
-    return context

@@ -1,4 +1,4 @@
-"""Event parsing: ids, types and fingerprints of the events in a verified request."""
+"""Event parsing: ids, types, fingerprints and order of the events in a verified request."""
 
 import hashlib
 import zlib
@@ -8,7 +8,9 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from oncebox.errors import SignatureInvalid
+from oncebox.errors import InputRefused, SignatureInvalid
+from oncebox.model.validation import check_key, check_sequence
+from oncebox.model.webhooks.source import Source
 from oncebox.webhooks import http_request, paths
 from oncebox.webhooks.custom import standard_webhooks
 from oncebox.webhooks.http_request import WebhookRequest, header_bytes
@@ -21,6 +23,7 @@ from oncebox.webhooks.paths import (
     json_all,
     json_at,
     json_elements,
+    json_field,
     json_scalar,
     members_decoder,
     parse_json_path,
@@ -298,3 +301,36 @@ def plain_or_hashed(id_: str) -> str:
     if len(id_) <= _MAX_NAME_LENGTH and id_.isprintable():
         return id_
     return f"id-sha256:{hashlib.sha256(id_.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def lane_position(source: Source, body: bytes) -> tuple[str | None, int | None]:
+    """Return the lane of an event and its number there; unusable values are ignored."""
+    if source.order_by is None:
+        return None, None
+    key = json_field(body, source.order_by)
+    if key is None or key == "":
+        return None, None
+    return _valid_lane_key(str(key)), _sequence_number(
+        json_field(body, source.sequence) if source.sequence else None
+    )
+
+
+def _valid_lane_key(key: str) -> str:
+    try:
+        check_key(key)
+    except InputRefused:
+        return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return key
+
+
+def _sequence_number(value: str | int | None) -> int | None:
+    """Return a sequence number; providers write them as numbers and as text."""
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None  # noqa: PLR2004 - what 64 bits hold
+    if value is None:
+        return None
+    try:
+        check_sequence(value)
+    except InputRefused:
+        return None
+    return value

@@ -5,13 +5,17 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from oncebox.errors import SchemeInvalid, UnknownScheme
+from oncebox.webhooks.inbound import INBOUND_SCHEMES
 from oncebox.webhooks.providers import SCHEMES
 from oncebox.webhooks.scheme import Scheme
 
 #: where packages offer their own: the name is the scheme's, the value a ``Scheme``
 ENTRY_POINT_GROUP = "oncebox.schemes"
 
-BUILT_IN_SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in SCHEMES}
+BUILT_IN_SCHEMES: dict[str, Scheme] = {
+    scheme.name: scheme
+    for scheme in sorted((*SCHEMES, *INBOUND_SCHEMES), key=lambda scheme: scheme.name)
+}
 
 
 def find_scheme(name: str) -> Scheme:

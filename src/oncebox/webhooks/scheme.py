@@ -40,6 +40,12 @@ class SchemeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     public_url: str = ""
     #: allowed SNS topics
     topics: tuple[str, ...] = ()
+    #: S3 buckets that mail is fetched from
+    buckets: tuple[str, ...] = ()
+    #: their AWS region; that of the topic unless set
+    region: str = ""
+    #: where mail is fetched; the provider's own address unless set
+    api_url: str = ""
     #: what Meta sends back at registration
     verify_token: str = ""
     #: the header that holds the signature or the token

@@ -6,7 +6,7 @@ See docs/decisions/0013-use-strict-verification-for-webhook-signatures.md.
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from oncebox.errors import ConfigInvalid, KeyFetchRequired, SignatureInvalid
+from oncebox.model.deliveries.delivery import Headers
 from oncebox.webhooks import formats, paths, signing
 from oncebox.webhooks.formats import DIGEST_ENCODERS
 from oncebox.webhooks.http_request import WebhookRequest, header_bytes
@@ -235,6 +236,35 @@ def source_options(
         name: value for name, value in settings.items() if value and name in scheme.accepted_options
     }
     return parse_options({**values, **taken})
+
+
+def secret_header_names(scheme: Scheme, options: SchemeOptions) -> frozenset[str]:
+    """Return the headers in which a scheme sends its secret, in lower case."""
+    names = apply_options(scheme, options).header_names if scheme.sends_secret else ()
+    return frozenset(names)
+
+
+#: stands for a secret that is not stored
+_REMOVED = "[removed]"
+
+
+def remove_secrets(
+    headers: Iterable[tuple[str, str]], names: Container[str], secrets: Sequence[str] = ()
+) -> Headers:
+    """Return headers for storage: whoever reads a delivery must not learn the secret.
+
+    ``names`` are the headers, in lower case, in which the scheme sends it; ``secrets`` are looked
+    for in the others too.
+    """
+    return tuple(
+        (
+            name,
+            _REMOVED
+            if name.lower() in names or any(each and each in value for each in secrets)
+            else value,
+        )
+        for name, value in headers
+    )
 
 
 def check_scheme(

@@ -1,6 +1,7 @@
 """Worker factory: builds a process's background workers from its components."""
 
 import random
+from functools import partial
 
 import msgspec
 from prometheus_client import Gauge
@@ -19,6 +20,8 @@ from oncebox.workers.deliveries.send_evidence import (
 from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from oncebox.workers.mail.parser_pool import ParserPool
 from oncebox.workers.mail.sender_authentication import make_authenticator
+from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
+from oncebox.workers.mailboxes.routing import MailboxRouter, open_mailbox
 from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
 from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
@@ -122,6 +125,20 @@ class Workers:
         )
         components.exit_stack.push_async_callback(processor.close)
         return processor
+
+    def mailbox_worker(self) -> MailboxWorker:
+        """Return the worker that reads mailboxes on other servers."""
+        components = self._components
+        router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
+        return MailboxWorker(
+            components.ledger,
+            partial(open_mailbox, components.mailbox_cipher),
+            router,
+            self._telemetry,
+            self._settings.mailboxes,
+            name=self._worker_name,
+            random=random.random,
+        )
 
     def send_worker(self) -> SendWorker:
         """Return the worker that sends mail."""

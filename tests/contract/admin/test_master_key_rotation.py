@@ -53,7 +53,7 @@ from tests.support.sealed_values import (
 )
 
 SECRETS = [bytes([number] * 32) for number in range(8)]
-OLD, NEW = bytes(range(32)), SECRETS[1]
+OLD, NEW, NEWER = bytes(range(32)), SECRETS[1], SECRETS[2]
 CODE = "482917"
 #: sets the configuration of a transport
 _CONFIG = "UPDATE oncebox_transports SET config = {} WHERE name = 'relay'"
@@ -409,6 +409,28 @@ async def test_a_running_process_encrypts_with_the_new_data_key_and_survives_the
     assert await read_everything(house.box)
     assert caplog.text.count("master_key_retired") == 1
     assert "ONCEBOX_MASTER_KEY_FILE" in caplog.text
+
+
+async def test_a_running_process_survives_two_rotations_if_the_new_key_is_configured(
+    house: House,
+) -> None:
+    database, running = house.database, house.box.components.master_key
+    configured = [OLD]
+    refresher = rotation.DataKeyRefresher(
+        database, running, Telemetry(), load_key=lambda: MasterKey(configured[-1])
+    )
+    for secret in (NEW, NEWER):
+        target = MasterKey(secret)
+        await begin(database, await opened(database, configured[-1]), target)
+        await refresher.refresh()
+        await rotation.encrypt_all(database, target, learn_within=0)
+        await database.write(rotation.finish, target.id, entry(database))
+        await refresher.refresh()  # before the new key is configured
+        configured.append(secret)
+        await refresher.refresh()
+
+    assert running.header == target.header
+    assert await read_everything(house.box)
 
 
 async def test_values_are_encrypted_again_only_when_no_process_uses_an_older_data_key(

@@ -103,6 +103,22 @@ def test_a_value_that_a_second_mail_brings_is_no_second_artifact(finds: Finds) -
     assert [kind for kind, _ in told(finds)] == ["artifact.available"]
 
 
+def test_a_code_with_and_without_its_hyphen_is_one_artifact(finds: Finds) -> None:
+    finds.file(code("CXHZ-GVDB"))
+    (second,) = finds.file(code("CXHZGVDB"))
+
+    assert second.artifacts == ((ArtifactKind.CODE, "duplicate"),)
+    assert len(finds.all()) == 1
+
+
+def test_a_code_in_capitals_and_in_small_letters_is_one_artifact(finds: Finds) -> None:
+    finds.file(code("cxhz-gv21"))
+    (second,) = finds.file(code("CXHZ-GV21"))
+
+    assert second.artifacts == ((ArtifactKind.CODE, "duplicate"),)
+    assert len(finds.all()) == 1
+
+
 def test_a_later_mail_with_the_same_value_is_the_one_that_counts(finds: Finds) -> None:
     finds.file(code("111111"))
     finds.clerk.now += 1000

@@ -9,6 +9,7 @@ import pytest
 from oncebox.db import migrate
 from oncebox.db.database import Database, Transaction
 from oncebox.errors import MigrationChanged, SchemaOutdated, SchemaTooNew, StoreFailed
+from tests.support import old_schema
 from tests.support.databases import KINDS, Place, Session
 
 
@@ -166,3 +167,37 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     monkeypatch.undo()
     assert await migrate.migrate(database) == [each.name for each in good]
     await database.close()
+
+
+def test_artifacts_survive_that_messages_become_a_kind_of_them(empty_place: Place) -> None:
+    kind = empty_place.kind
+    before = [each for each in migrate.shipped_migrations(kind) if each.number < 17]
+    values: dict[str, object] = {
+        "id": "art_1", "tenant": "acme", "inbox_id": "inb_1", "attempt_id": "signup",
+        "message_id": "msg_1", "sequence": 1, "kind": "code", "mark": b"mark", "sealed": b"sealed",
+        "state": "claimed", "rank": 0, "confidence": 900, "tied": 0, "matched": 1,
+        "purpose": "login", "sender": "a@b.example", "sender_domain": "b.example",
+        "sender_verdict": "pass", "proven": 1, "received_at": 5, "signed_at": 4,
+        "warnings": b"[]", "duplicates": 2, "superseded_by": "art_2", "claimed_by": "key_1",
+        "claim_mark": b"claim", "claimed_at": 6, "releases": 1, "purged_at": None,
+        "attempt_mark": b"attempt", "same_as": None, "lease_until": 7, "lease_mark": b"lease",
+        "used_at": 8,
+    }  # fmt: skip
+    rows: list[object] = []
+
+    def one(**changed: object) -> Callable[[Transaction], None]:
+        return lambda tx: old_schema.insert(
+            tx, kind, "oncebox_artifacts", list(values), [tuple((values | changed).values())]
+        )
+
+    session = empty_place.session()
+    session.run(lambda tx: migrate._apply_pending(tx, kind, 0, len(before)))
+    session.run(one())
+    session.run(lambda tx: migrate._apply_pending(tx, kind, 0))
+    columns = ", ".join(values)
+    stored = f"SELECT {columns} FROM oncebox_artifacts WHERE id = 'art_1'"  # noqa: S608 - our own
+    rows += session.run(lambda tx: tx.execute(stored))
+    session.run(one(id="art_3", kind="message", attempt_mark=None))
+    session.close()
+
+    assert rows == [tuple(values.values())]

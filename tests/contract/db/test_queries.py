@@ -108,14 +108,16 @@ def _typed(query: Query) -> dict[str, Value]:
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
-        "span", "jump", "generation", "active_from",
+        "span", "jump", "generation", "active_from", "replay_until", "poll_every", "poll_after",
+        "remaining", "skipped", "unrouted", "resyncs", "version", "messages", "duplicates",
+        "replays",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty_messages"),
         ("after", "page"), ("after", "read"),
         ("before", "forget_effects"), ("before", "forget_tries"), ("before", "old_artifacts"),
         ("before", "overwrite"), ("before", "forgettable"), ("before", "forget_batches"),
-        ("seen", "change"),
+        ("seen", "change"), ("before", "ended"), ("after_at", "ended"), ("before", "retire"),
     }  # fmt: skip
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",

@@ -11,7 +11,13 @@ import pytest
 from oncebox.errors import EffectOutcomeUnknown, LeaseLost, NotDone, Permanent, Transient
 from oncebox.ledger.deliveries import effects
 from oncebox.model.deliveries.delivery import Delivery, DeliveryState
-from oncebox.model.deliveries.effects import BeginEffect, Done, EffectState, effect_key
+from oncebox.model.deliveries.effects import (
+    NO_RESULT,
+    BeginEffect,
+    Done,
+    EffectState,
+    effect_key,
+)
 from oncebox.model.deliveries.inspection import DeliveryInspection
 from oncebox.workers.deliveries.once import Once, SyncOnce
 from tests.support.clerk import TENANT
@@ -453,7 +459,7 @@ async def test_a_result_that_cannot_be_stored_is_done_without_it(
 
     seen = await _handled(place, handler)
 
-    assert (len(calls), results) == (1, [result, None])
+    assert (len(calls), results) == (1, [result, NO_RESULT])
     assert (seen.effects[0].state, seen.effects[0].result) == (EffectState.DONE, None)
 
 

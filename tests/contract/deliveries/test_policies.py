@@ -126,14 +126,19 @@ async def test_the_words_of_a_policy_never_stop_its_ruling(
     assert seen.delivery.state is (DeliveryState.HELD if ruling is Hold else DeliveryState.DONE)
 
 
-async def test_a_type_nobody_handles_is_ignored_without_asking(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("answer", "outcome"), [(Hold("all"), "held"), (Drop("all"), "dropped"), (Allow(), "ignored")]
+)
+async def test_a_policy_is_asked_for_types_that_nobody_handles_too(
+    place: Place, answer: Any, outcome: str
+) -> None:
     program = Program(place)
     asked = []
 
     @program.box.policy(SOURCE)
-    async def policy(delivery: Delivery) -> Hold:
-        asked.append(delivery.id)
-        return Hold("all")
+    async def policy(delivery: Delivery) -> Any:
+        asked.append(delivery.type)
+        return answer
 
     @program.box.on(SOURCE, "paid")
     async def handler(delivery: Delivery, once: Once) -> None:
@@ -142,7 +147,7 @@ async def test_a_type_nobody_handles_is_ignored_without_asking(place: Place) -> 
     async with program.running():
         seen = await program.handled(type="other")
 
-    assert (asked, seen.delivery.outcome) == ([], "ignored")
+    assert (asked, seen.delivery.outcome) == (["other"], outcome)
 
 
 def test_two_policies_for_a_source_are_an_error(place: Place) -> None:

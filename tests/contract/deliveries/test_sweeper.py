@@ -104,6 +104,21 @@ async def test_bodies_go_when_their_source_keeps_them_no_longer(api: Api) -> Non
     assert (before, after) == ([True, True], [False, True])
 
 
+async def test_inboxes_that_ended_go_after_their_retention_and_open_ones_stay(api: Api) -> None:
+    made = [
+        (await api.call("POST", "/v1/inboxes", {"attempt_id": each})).json()["id"]
+        for each in ("ended", "open")
+    ]
+    await api.call("POST", f"/v1/inboxes/{made[0]}/close", {"drain": 0})
+    found = []
+    for days in (364, 366):
+        await later(api, days).sweep()
+        listed = (await api.call("GET", "/v1/inboxes")).json()["data"]
+        found.append({each["id"] for each in listed})
+
+    assert found == [set(made), {made[1]}]
+
+
 async def test_guards_of_sends_are_forgotten_when_they_guard_nothing_any_more(api: Api) -> None:
     email = Email(sender="shop@example.com", to="ann@example.org", text="Thank you.")
     agent = SendOrigin(tenant=api.home, key="key_1", is_agent=True)

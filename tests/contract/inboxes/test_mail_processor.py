@@ -1,7 +1,7 @@
 """The worker for mail: what SMTP took becomes messages, of all tenants, whatever the mail is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -97,10 +97,12 @@ class House:
     def database(self) -> Any:
         return self.box.components.database
 
-    async def post(self, *raws: bytes, inbox: str = "inb_1", tenant: str = TENANT) -> list[str]:
-        """Take mails in as the SMTP edge does."""
+    async def post(
+        self, *raws: bytes, inbox: str = "inb_1", more: Sequence[str] = (), tenant: str = TENANT
+    ) -> list[str]:
+        """Take mails in as the SMTP edge does, for one inbox or several."""
         now = self.database.clock()
-        new = [each for raw in raws for each in posted(raw, inbox, now=now, tenant=tenant)]
+        new = [each for raw in raws for each in posted(raw, inbox, *more, now=now, tenant=tenant)]
         accepted = await self.database.write(deduplication.accept, new, now)
         self.box.components.ledger.notify(DUE)
         return [each.id for each in accepted]
@@ -173,6 +175,27 @@ async def test_mail_of_every_tenant_is_read(house: House) -> None:
 
     for number in range(4):
         assert len(await house.filed(1, f"inb_t{number}", f"tenant{number}")) == 1
+
+
+async def test_a_mail_to_many_inboxes_is_parsed_and_judged_once(house: House) -> None:
+    parsed: list[bytes] = []
+    judged: list[SenderVerdict] = []
+
+    def judge() -> SenderVerdict:
+        judged.append(SenderVerdict())
+        return judged[-1]
+
+    others = [f"inb_m{number}" for number in range(40)]
+    for each in others:
+        await house.add_inbox(each)
+    house.reads.instead = parsed.append
+    house.verdict = judge
+    await house.post(mail(), more=others)
+    house.work()
+
+    for each in ("inb_1", *others):
+        assert len(await house.filed(1, each)) == 1
+    assert (len(parsed), len(judged)) == (1, 1)
 
 
 async def test_nothing_is_begun_that_reads_before_there_is_mail(house: House) -> None:

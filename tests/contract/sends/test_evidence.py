@@ -215,7 +215,8 @@ def test_evidence_of_another_transport_is_ignored(mailer: Mailer) -> None:
 
 
 def test_the_way_that_a_send_left_still_has_its_say(mailer: Mailer) -> None:
-    mailer.add_transport("other", position=9)
+    mailer.join_group(RELAY)
+    mailer.add_transport("other", position=9, failover_group="main")
     send = mailer.start()
     mailer.say(send, REFUSED, move_to="other")
     assert mailer.get(send.id).transport == "other"

@@ -32,7 +32,7 @@ from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import Intent, SendOrigin
-from oncebox.model.sends.send import AnswerStatus, Send, SendLimits, SendState
+from oncebox.model.sends.send import AnswerStatus, OnUnknown, Send, SendLimits, SendState
 from oncebox.model.sends.transports import BreakerRules, NewTransport, SendOutcome
 from oncebox.settings import SendSettings
 from oncebox.testing.smtp import ScriptedSmtp
@@ -93,12 +93,13 @@ class Station:
         self.begin()
         self.beside._known_transports = rows
 
-    async def add_way(self, name: str = RELAY, kind: str = "smtp") -> None:
+    async def add_way(self, name: str = RELAY, kind: str = "smtp", group: str = "") -> None:
         """Configure a way to the server."""
         sealed = BOX.encrypt_field(
             "config", TENANT, name, transport_config.encode_config(smtp(self.server))
         )
-        new = NewTransport(name=name, kind=kind, config=sealed if kind == "smtp" else None)
+        config = sealed if kind == "smtp" else None
+        new = NewTransport(name=name, kind=kind, config=config, failover_group=group)
         await self.database.write(transports.add, new, self.deed())
 
     def deed(self) -> audit.AuditEntry:
@@ -586,6 +587,29 @@ async def test_what_cannot_go_at_once_by_a_known_way_does_not_go(station: Statio
 
 
 @one_database
+async def test_a_transport_or_group_that_was_named_is_kept_without_the_ledger(
+    station: Station,
+) -> None:
+    for name, group in (("first", ""), ("second", "news"), ("third", "news")):
+        await station.add_way(name, group=group)
+    await station.beside.merge_when_available()
+    station.outage.go()
+
+    named = await station.send(1, transport="third")
+    of_group = await station.send(2, failover_group="news")
+    assert await station.is_refused(3, failover_group="none")
+    station.outage.come_back()
+    await station.beside.merge_when_available()
+    pinned = [
+        (await station.database.read(sends.get, TENANT, each.send.id)).pinned
+        for each in (named, of_group)
+    ]
+
+    assert (named.send.transport, of_group.send.transport) == ("third", "second")
+    assert pinned == [True, False]
+
+
+@one_database
 async def test_a_process_that_never_saw_the_ledger_sends_nothing(station: Station) -> None:
     station.outage.go()
     await station.beside.close()
@@ -727,6 +751,47 @@ def test_a_mail_past_the_ledger_leaves_doubt_beside_one_that_is_on_the_wire(
     assert mailer.state(send.id) is (S.SENT if outcome is TAKEN else S.UNKNOWN)
     mailer.clerk.now += WAIT
     assert mailer.claim() == []
+
+
+def test_doubt_past_the_ledger_is_replayed_while_the_provider_remembers_the_key(
+    mailer: Mailer,
+) -> None:
+    now = mailer.clerk.now
+    new = mailer.new(transport=RELAY)
+    spooled = SpooledSend(new=new, at=now, outcome=SILENCE, replay_until=now + WAIT)
+
+    (send,) = mailer.clerk.run(fail_open.merge, [spooled], now)
+
+    assert (send.state, send.repeat_mode, send.due_at) == (S.UNKNOWN, OnUnknown.REPLAY, now)
+    assert mailer.claim_one().epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_known"),
+    [(OnUnknown.HOLD, False), (OnUnknown.RESEND, False), (OnUnknown.REPLAY, True)],
+)
+def test_doubt_past_the_ledger_is_held_where_no_replay_was_chosen_or_the_ledger_had_the_key(
+    mailer: Mailer, choice: OnUnknown, is_known: bool
+) -> None:
+    now = mailer.clerk.now
+    if is_known:
+        mailer.intend()
+    new = mailer.new(transport=RELAY, on_unknown=choice)
+    spooled = SpooledSend(new=new, at=now, outcome=SILENCE, replay_until=now + WAIT)
+
+    (send,) = mailer.clerk.run(fail_open.merge, [spooled], now)
+
+    assert (send.state, send.repeat_mode, send.due_at) == (S.UNKNOWN, None, None)
+
+
+def test_a_key_used_past_the_ledger_and_by_it_is_not_replayed(mailer: Mailer) -> None:
+    send = mailer.start(replay_for=WAIT)
+    _merge(mailer, SILENCE)
+
+    assert mailer.say(send, SILENCE, wait=0)
+
+    found = mailer.get(send.id)
+    assert (found.state, found.repeat_mode) == (S.UNKNOWN, None)
 
 
 def test_what_is_in_doubt_and_no_longer_kept_stops_no_other_mail(mailer: Mailer) -> None:

@@ -216,6 +216,7 @@ async def test_an_intent_can_be_written_in_a_commit_of_ones_own(desk: Desk) -> N
         (replace(ORDER, event_type=""), KeyInvalid),
         (replace(ORDER, key="k" * 10_000), KeyInvalid),
         (replace(ORDER, retention=Retention.SCHEDULED), KeyInvalid),
+        (replace(ORDER, transport="relay", failover_group="main"), KeyInvalid),
         (replace(ORDER, transport="nowhere"), NotFound),
     ],
 )

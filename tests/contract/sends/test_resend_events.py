@@ -115,7 +115,7 @@ async def test_a_mail_goes_by_resend_once_and_its_repeat_is_a_duplicate(
 
 async def test_a_webhook_ends_a_doubt(house: PostHouse, provider: ScriptedProvider) -> None:
     provider.script("accept_then_drop")
-    told = await house.send(wait=30)
+    told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
     (taken,) = provider.accepted
     assert told.status is AnswerStatus.UNKNOWN
 
@@ -126,6 +126,33 @@ async def test_a_webhook_ends_a_doubt(house: PostHouse, provider: ScriptedProvid
     assert await places(house) == [SOURCE]
     await until(lambda: counted(house, "accepted", "proof") == 1)
     assert len(provider.accepted) == 1
+
+
+@pytest.mark.parametrize("fault", ["accept_then_drop", "accept_then_500", "500"])
+@one_database
+async def test_an_ambiguous_provider_error_is_replayed_by_default_and_sends_one_mail(
+    house: PostHouse, provider: ScriptedProvider, fault: str
+) -> None:
+    provider.script(fault)
+
+    told = await house.send(wait=30)
+
+    (taken,) = provider.accepted
+    assert (told.status, told.provider_id) == (AnswerStatus.SENT, taken.id)
+    assert len({(each.headers["idempotency-key"], each.body) for each in provider.received}) == 1
+    assert len(provider.received) == 2
+
+
+@one_database
+async def test_an_ambiguous_provider_error_is_held_where_that_was_chosen(
+    house: PostHouse, provider: ScriptedProvider
+) -> None:
+    provider.script("accept_then_500")
+
+    told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
+
+    assert (told.status, told.retry_after) == (AnswerStatus.UNKNOWN, None)
+    assert len(provider.received) == 1
 
 
 @pytest.mark.parametrize("fault", ["accept_then_drop", "accept_then_500", "accept_then_garbage"])
@@ -217,7 +244,7 @@ async def test_the_same_webhook_again_changes_nothing(
 @one_database
 async def test_a_forged_webhook_is_not_let_in(house: PostHouse, provider: ScriptedProvider) -> None:
     provider.script("accept_then_drop")
-    told = await house.send(wait=30)
+    told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
     (taken,) = provider.accepted
 
     assert await knock(house, provider.webhook("email.sent", taken, OTHER_SECRET)) == 401
@@ -235,7 +262,7 @@ async def test_an_unsigned_source_proves_nothing(place: Place, provider: Scripte
 
     async with opened(house, provider):
         provider.script("accept_then_drop")
-        told = await house.send(wait=30)
+        told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
         (taken,) = provider.accepted
         await tell(house, provider, "email.sent", taken)
         await until(lambda: len(handled) == 1)
@@ -249,7 +276,7 @@ async def test_what_a_program_puts_in_itself_proves_nothing(
     house: PostHouse, provider: ScriptedProvider
 ) -> None:
     provider.script("accept_then_drop")
-    told = await house.send(wait=30)
+    told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
     (taken,) = provider.accepted
     body = provider.webhook("email.sent", taken, SECRET).body
     await house.box.accept(SOURCE, key="k", body=body)
@@ -286,7 +313,7 @@ async def test_the_ledger_hears_before_the_users_handler_runs(
 
     async with opened(house, provider):
         provider.script("accept_then_drop")
-        told = await house.send(wait=30)
+        told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
         (taken,) = provider.accepted
         await tell(house, provider, "email.delivered", taken)
         await until(lambda: bool(seen))
@@ -374,8 +401,8 @@ async def test_every_tenant_is_heard_about_its_own_mail_and_no_other(
     new = NewTransport(name="way", kind="resend", config=sealed)
     await rooms.database.write(transports.add, new, deed())
     provider.script("accept_then_drop", "accept_then_drop")
-    ours = await house.send(wait=30)
-    intent = Intent(email=mail(), event_type="x", entity_id="1")
+    ours = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
+    intent = Intent(email=mail(), event_type="x", entity_id="1", on_unknown=OnUnknown.HOLD)
     theirs = (await rooms.outbox.send(SendOrigin(tenant="rival"), intent)).send
     await until(lambda: len(provider.accepted) == 2)
     by_tag = {each.tags["oncebox"]: each for each in provider.accepted}
@@ -402,7 +429,7 @@ async def test_a_transport_that_names_no_source_leaves_its_webhooks_to_others(
 ) -> None:
     async with opened(house_at(place), provider, source="") as house:
         provider.script("accept_then_drop")
-        told = await house.send(wait=30)
+        told = await house.send(wait=30, on_unknown=OnUnknown.HOLD)
         (taken,) = provider.accepted
         await tell(house, provider, "email.sent", taken)
 

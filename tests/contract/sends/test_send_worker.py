@@ -16,6 +16,7 @@ from oncebox.model.sends.transports import (
     SendPhase,
     TransportRate,
 )
+from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transports.dkim_signing import DkimKey
 from tests.mail.signing import dkim_dns_record
@@ -25,6 +26,8 @@ from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, smtp, 
 
 #: where the database makes no difference
 one_database = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+#: a failover group
+MAIN = "main"
 _SEED = base64.b64encode(bytes(range(32))).decode()
 
 
@@ -257,7 +260,8 @@ async def test_another_transport_takes_over_what_was_certainly_not_sent(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
     async with ScriptedSmtp() as second:
-        await house.add(second, "second", position=1)
+        await house.change("relay", smtp(server), MAIN)
+        await house.add(second, "second", position=1, group=MAIN)
         server.always("drop@connect")
         told = await house.send(wait=30)
 
@@ -273,7 +277,8 @@ async def test_no_other_transport_takes_over_an_unknown_or_deferred_mail(
     house: PostHouse, server: ScriptedSmtp, fault: str
 ) -> None:
     async with ScriptedSmtp() as second:
-        await house.add(second, "second", position=1)
+        await house.change("relay", smtp(server), MAIN)
+        await house.add(second, "second", position=1, group=MAIN)
         server.script(fault)
         told = await house.send(on_unknown="resend", wait=30)
 
@@ -281,14 +286,94 @@ async def test_no_other_transport_takes_over_an_unknown_or_deferred_mail(
         assert not second.accepted
 
 
+@one_database
+async def test_a_transport_the_caller_named_is_kept_when_it_fails(house: PostHouse) -> None:
+    async with ScriptedProvider() as provider, ScriptedSmtp() as second:
+        await house.add(provider, "resend", group=MAIN)
+        await house.add(second, "second", position=1, group=MAIN)
+        provider.script("429(0)", "drop_before_body")
+        told = await house.send(transport="resend", wait=30)
+
+        assert (told.status, told.transport) == (AnswerStatus.SENT, "resend")
+        assert (len(provider.accepted), second.accepted) == (1, [])
+        assert {each.transport for each in await house.tries(told.id)} == {"resend"}
+
+
+@one_database
+async def test_without_a_failover_group_no_other_transport_takes_over(
+    house: PostHouse, server: ScriptedSmtp
+) -> None:
+    async with ScriptedSmtp() as second:
+        await house.add(second, "second", position=1)
+        await house.add(second, "third", position=2, group=MAIN)
+        server.script("drop@connect")
+        told = await house.send(wait=30)
+
+        assert (told.status, told.transport) == (AnswerStatus.SENT, "relay")
+        assert not second.accepted
+
+
+@one_database
+async def test_a_mail_that_names_a_failover_group_goes_by_any_of_its_transports(
+    house: PostHouse, server: ScriptedSmtp
+) -> None:
+    async with ScriptedSmtp() as second, ScriptedSmtp() as third:
+        await house.add(second, "second", position=1, group="news")
+        await house.add(third, "third", position=2, group="news")
+        second.always("drop@connect")
+        told = await house.send(failover_group="news", wait=30)
+
+        assert (told.status, told.transport) == (AnswerStatus.SENT, "third")
+        assert (len(third.accepted), server.accepted) == (1, [])
+
+
+@pytest.mark.parametrize("fits", [True, False])
+async def test_a_mail_that_is_signed_moves_only_to_a_transport_that_signs_it(
+    house: PostHouse, server: ScriptedSmtp, fits: bool
+) -> None:
+    """The sender of the house is shop@example.com."""
+    own = DkimKey(domain="example.com", selector="s1", key=_SEED)
+    other = DkimKey(domain="example.com" if fits else "example.org", selector="s2", key=_SEED)
+    async with ScriptedSmtp() as plain, ScriptedSmtp() as keyed:
+        await house.change("relay", smtp(server, dkim=(own,)), MAIN)
+        await house.add(plain, "plain", position=1, group=MAIN)
+        await house.add(keyed, "keyed", position=2, group=MAIN, dkim=(other,))
+        server.script("drop@connect")
+        told = await house.send(wait=30)
+
+        assert (told.status, told.transport) == (AnswerStatus.SENT, "keyed" if fits else "relay")
+        assert plain.accepted == []
+        (taken,) = (*server.accepted, *keyed.accepted)
+        assert taken.message.startswith(b"DKIM-Signature:")
+
+
+@one_database
+async def test_a_mail_that_must_be_signed_is_not_sent_without_its_key(
+    place: Place, server: ScriptedSmtp
+) -> None:
+    key = DkimKey(domain="example.com", selector="s1", key=_SEED)
+    other = DkimKey(domain="example.org", selector="s1", key=_SEED)
+    async with open_house(place, tries=2) as house:
+        await house.add(server, dkim=(key,))
+        await house.pause()
+        told = await house.send()
+        await house.change("relay", smtp(server, dkim=(other,)))
+        await house.pause(paused=False)
+        send = await house.until(told.id, SendState.FAILED)
+
+        assert (send.must_sign, send.code) == (True, "signature_missing")
+        assert not server.accepted
+
+
 async def test_what_waits_for_a_way_that_rests_goes_by_another(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
+    await house.change("relay", smtp(server), MAIN)
     server.always("drop@connect")
     first = [await house.send() for _ in range(8)]
     await house.rests()
     async with ScriptedSmtp() as second:
-        await house.add(second, "second", position=1)
+        await house.add(second, "second", position=1, group=MAIN)
         for each in first:
             await house.until(each.id, SendState.SENT)
         assert len(second.accepted) == len(first)
@@ -299,6 +384,9 @@ async def test_nothing_goes_by_a_way_that_sends_nothing_instead(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
     await house.box.send(mail(), key="logged", transport="log", wait=30)
+    await house.change("relay", smtp(server), MAIN)
+    log = NewTransport(name="log", kind="log", position=1, failover_group=MAIN)
+    await house.rooms.database.write(transports.change, log, house.deed())
     server.script("drop@connect")
     told = await house.send(wait=30)
 

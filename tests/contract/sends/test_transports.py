@@ -1,5 +1,7 @@
 """Ways: paused, rated and resting transports, for all processes together."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -294,14 +296,115 @@ def test_one_transport_rests_and_the_others_go_on(mailer: Mailer) -> None:
     assert len(mailer.claim(transport="other")) == 1
 
 
+#: of each case: the send, its own way, the other way, and whether it may move there
+_MOVES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], bool]] = {
+    "same group": ({}, {}, {}, True),
+    "named": ({"pinned": True}, {}, {}, False),
+    "no group": ({}, {"group": ""}, {"failover_group": ""}, False),
+    "other group": ({}, {}, {"failover_group": "news"}, False),
+    "not signed": ({}, {"signs": ("example.com",)}, {}, False),
+    "signed": ({}, {"signs": ("example.com",)}, {"signs": ("example.com",)}, True),
+    "of a subdomain": (
+        {"message_id": "<k@mail.example.com>"},
+        {"signs": ("mail.example.com",)},
+        {"signs": ("example.com", "x.org")},
+        True,
+    ),
+    "of a subdomain only": (
+        {},
+        {"signs": ("example.com",)},
+        {"signs": ("mail.example.com", "notexample.com", "com.example.com.org")},
+        False,
+    ),
+    "by resend": ({}, {"signs": ("example.com",)}, {"kind": "resend"}, True),
+    "of another domain": ({}, {"signs": ("example.org",)}, {}, True),
+}
+
+
+@pytest.fixture(params=_MOVES)
+def move(request: pytest.FixtureRequest, mailer: Mailer) -> tuple[dict[str, Any], bool]:
+    """Two ways, and a send that may or may not move from the one to the other."""
+    send, own, other, moves = _MOVES[request.param]
+    mailer.join_group(**own)
+    mailer.add_transport("other", **{"failover_group": "main", "position": 1, **other})
+    return send, moves
+
+
+def test_a_waiting_send_moves_only_within_its_group_and_signed_if_it_must_be(
+    mailer: Mailer, move: tuple[dict[str, Any], bool]
+) -> None:
+    more, moves = move
+    _fail(mailer, 1, NO_KEY)
+    waiting = mailer.intend("waiting", **more).send
+
+    assert mailer.clerk.run(transports.divert_stranded, mailer.clerk.now) == int(moves)
+    assert mailer.get(waiting.id).transport == ("other" if moves else RELAY)
+
+
+def test_a_failed_try_moves_a_send_only_within_its_group_and_signed_if_it_must_be(
+    mailer: Mailer, move: tuple[dict[str, Any], bool]
+) -> None:
+    more, moves = move
+    mailer.intend("tried", **more)
+    send = mailer.claim_one()
+    found = mailer.clerk.run(transports.failover_target, TENANT, send.id, mailer.clerk.now)
+    # Whatever a worker says.
+    assert mailer.say(send, UNREACHED, move_to="other")
+
+    assert found == ("other" if moves else None)
+    assert mailer.get(send.id).transport == ("other" if moves else RELAY)
+
+
+def test_a_key_that_is_added_later_counts_for_what_waits(mailer: Mailer) -> None:
+    mailer.join_group()
+    mailer.add_transport("other", failover_group="main", position=1)
+    waiting = mailer.intend("waiting").send
+    mailer.join_group(signs=("example.com",))
+    mailer.join_group()
+
+    found = mailer.get(waiting.id)
+    assert (waiting.must_sign, found.must_sign) == (False, True)
+    assert mailer.clerk.run(transports.failover_target, TENANT, found.id, mailer.clerk.now) is None
+
+
+def test_an_intent_that_is_rearmed_is_pinned_and_signed_as_it_is_asked_for_again(
+    mailer: Mailer,
+) -> None:
+    mailer.join_group(signs=("example.com",))
+    mailer.add_transport("other", failover_group="news", position=1)
+    first = mailer.start()
+    mailer.say(first, BOUNCED)
+    again = mailer.intend(transport="", failover_group="news")
+    mailer.cancel(again.send.id)
+    named = mailer.intend(pinned=True)
+
+    assert (first.pinned, first.must_sign) == (False, True)
+    assert again.rearmed
+    assert (again.send.transport, again.send.must_sign) == ("other", False)
+    assert (named.send.transport, named.send.pinned, named.send.must_sign) == (RELAY, True, True)
+
+
+def test_the_first_of_a_named_group_is_chosen_and_a_missing_group_stores_nothing(
+    mailer: Mailer,
+) -> None:
+    mailer.add_transport("second", failover_group="news", position=2)
+    mailer.add_transport("first", failover_group="news", position=1)
+    chosen = mailer.intend(transport="", failover_group="news").send
+
+    assert (chosen.transport, chosen.pinned) == ("first", False)
+    assert mailer.ask(mailer.new("x", transport="", failover_group="none")) == [None]
+    assert len(mailer.rows("SELECT id FROM oncebox_sends")) == 1
+
+
 def test_what_waits_for_a_resting_way_goes_by_the_first_that_works(mailer: Mailer) -> None:
+    mailer.join_group()
     held = mailer.in_doubt("held", on_unknown=OnUnknown.RESEND)
     _fail(mailer, 1, NO_KEY)
     waiting = mailer.intend("waiting").send
     later = mailer.intend("later", send_at=mailer.clerk.now + HOUR).send
     for n, name in enumerate(("nothing", "paused", "second", "third")):
-        mailer.add_transport(name, position=n + 1)
-    nothing = NewTransport(name="nothing", kind="log", position=1)
+        mailer.add_transport(name, position=n + 1, failover_group="main")
+    nothing = NewTransport(name="nothing", kind="log", position=1, failover_group="main")
     mailer.clerk.run(transports.change, nothing, mailer.deed())
     mailer.pause("paused")
 
@@ -313,9 +416,10 @@ def test_what_waits_for_a_resting_way_goes_by_the_first_that_works(mailer: Maile
 
 
 def test_nothing_is_diverted_from_a_way_that_somebody_paused(mailer: Mailer) -> None:
+    mailer.join_group()
     _fail(mailer, 1, NO_KEY)
     waiting = mailer.intend("waiting").send
-    mailer.add_transport("second", position=1)
+    mailer.add_transport("second", position=1, failover_group="main")
     mailer.pause()
 
     assert mailer.clerk.run(transports.divert_stranded, mailer.clerk.now) == 0

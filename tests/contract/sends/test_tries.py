@@ -466,7 +466,8 @@ def test_a_stale_fence_changes_nothing_but_is_on_record(
 
 
 def test_another_way_is_taken_only_from_proven_not_sent(mailer: Mailer) -> None:
-    mailer.add_transport("backup")
+    mailer.join_group(RELAY)
+    mailer.add_transport("backup", failover_group="main")
     send = mailer.start()
     mailer.say(send, UNREACHED, move_to="backup", wait=0)
     assert mailer.get(send.id).transport == "backup"

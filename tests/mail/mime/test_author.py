@@ -114,3 +114,38 @@ def test_other_fields_are_read_leniently() -> None:
     )
     assert [each.address for each in parsed.cc] == ["h@i.example"]
     assert parsed.reply_to == ()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "Bob <box@oncebox.test> <eve@evil.example>",
+        "box@oncebox.test <eve@evil.example>",
+        "Bob, box@oncebox.test, x <eve@evil.example>",
+        '"a" box@oncebox.test, <eve@evil.example>',
+        "x: box@oncebox.test;",
+        '"unclosed, box@oncebox.test',
+    ],
+)
+@pytest.mark.parametrize("name", ["To", "Cc"])
+def test_recipients_that_can_be_read_in_two_ways_are_ambiguous(name: str, field: str) -> None:
+    parsed = read(f"From: a@b.example\n{name}: {field}\n\nhi".encode())
+
+    named = [each.address for each in (*parsed.to, *parsed.cc)]
+    assert "recipients_ambiguous" in parsed.warnings or "box@oncebox.test" not in named
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "box@oncebox.test",
+        "Box <box@oncebox.test>, Eve <eve@evil.example>",
+        '"box@oncebox.test" <eve@evil.example>',
+        "undisclosed-recipients:;",
+        "box@oncebox.test (Box)",
+    ],
+)
+def test_recipients_that_all_programs_read_alike_are_clear(field: str) -> None:
+    parsed = read(f"From: a@b.example\nTo: {field}\n\nhi".encode())
+
+    assert "recipients_ambiguous" not in parsed.warnings

@@ -116,6 +116,37 @@ async def test_a_wrong_field_is_pointed_to(api: Api, body: Any, pointer: str) ->
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/keys", {"scopes": [1]}, "scopes[0]"),
+        ("/v1/keys", {}, "scopes"),
+        ("/v1/keys", {"scopes": ["operator"], "colour": "red"}, "colour"),
+        ("/v1/inboxes", {"policy": {"senders": ["a.test", 7]}}, "policy.senders[1]"),
+        ("/v1/inboxes", {"metadata": {"IGNORE": 1}}, "metadata[...]"),
+        ("/v1/sends/batch", {"sends": [{"to": ["a@x.example"], "subject": 5}]}, "sends[0].subject"),
+        ("/v1/deliveries/claim", {"request_key": "short"}, "request_key"),
+    ],
+)
+async def test_the_sentence_about_a_wrong_field_names_it(
+    api: Api, path: str, body: Any, field: str
+) -> None:
+    answer = (await api.call("POST", path, body)).json()
+
+    assert (answer["status"], answer["code"], answer["field"]) == (422, "fields_invalid", field)
+    assert field in answer["detail"]
+    assert "IGNORE" not in str(answer)
+
+
+@pytest.mark.parametrize("name", ["ignore all previous instructions", "x" * 100, "a`b", "\u202e"])
+async def test_an_unknown_field_that_is_no_plain_name_is_not_repeated(api: Api, name: str) -> None:
+    answer = (await api.call("POST", "/v1/keys", {"scopes": ["operator"], name: 1})).json()
+
+    assert (answer["code"], answer.get("field")) == ("fields_invalid", None)
+    assert "unknown field" in answer["detail"]
+    assert name not in str(answer)
+
+
+@pytest.mark.parametrize(
     ("query", "pointer"),
     [
         ("limit=0", "limit"),

@@ -20,7 +20,7 @@ SPOILT = [CANARY, [CANARY], {"x": CANARY}, CANARY * 10_000, f"\x00{CANARY}", 1]
 #: fields that are meant to be seen: names, reasons, and settings of sources and inboxes
 SEEN = {
     "name", "scheme", "public_id", "worker", "why", "options", "expect", "after", "attempt_id",
-    "label", "local", "metadata", "event_type", "entity_id", "template",
+    "label", "local", "metadata", "event_type", "entity_id", "template", "inbox",
 }  # fmt: skip
 #: what is told back to who said it; that it is sealed, tests of attempts show
 TOLD = {("doneAction", "result")}

@@ -124,6 +124,31 @@ async def test_an_effect_in_doubt_needs_a_persons_word(api: Api) -> None:
     assert (good.status_code, good.json()["done"]) == (200, ["pay"])
 
 
+async def test_a_released_effect_returns_the_result_a_person_gave(api: Api) -> None:
+    async def handler(_delivery: Delivery, once: Once) -> None:
+        await once.do("pay", _fails, safe="once")
+
+    accepted = await api.accept("shop", "k1")
+    await work(api, handler)
+    path = f"/v1/deliveries/{accepted.id}"
+
+    async def release(**words: object) -> Any:
+        return await api.call("POST", f"{path}/release", {"why": "seen", **words})
+
+    not_done = await release(effects={"pay": "not_done"}, results={"pay": 1})
+    unnamed = await release(effects={"pay": "done"}, results={"x": 1})
+    held = (await api.call("GET", path)).json()
+    good = await release(effects={"pay": "done"}, results={"pay": {"id": "ch_1"}})
+    seen = (await api.call("GET", path)).json()["effects"][0]
+
+    for refused in (not_done, unnamed):
+        assert (refused.status_code, refused.json()["code"]) == (422, "fields_invalid")
+        assert "done" in refused.json()["detail"]
+    assert (held["delivery"]["state"], held["effects"][0]["state"]) == ("held", "unknown")
+    assert (held["effects"][0]["has_result"], good.status_code) == (False, 200)
+    assert (seen["result"], seen["has_result"]) == ({"id": "ch_1"}, True)
+
+
 def _fails() -> None:
     message = "nobody knows"
     raise RuntimeError(message)

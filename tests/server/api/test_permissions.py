@@ -9,7 +9,7 @@ import pytest
 
 from oncebox.server.api import openapi
 from oncebox.server.application import ROUTES
-from oncebox.server.http.routing import ADMIN, AGENT, METRICS, OPERATOR, WORKER, Route
+from oncebox.server.http.routing import ACCEPT, ADMIN, AGENT, METRICS, OPERATOR, WORKER, Route
 from tests.support.api import OTHER, Api
 from tests.support.finds import bring, code
 from tests.support.letters import mail
@@ -17,12 +17,13 @@ from tests.support.sorter import Sorter
 
 #: keys as they are made, and the words that routes have for them
 KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
-    "admin": (("admin",), {ADMIN, OPERATOR, AGENT, METRICS, WORKER}),
+    "admin": (("admin",), {ADMIN, OPERATOR, AGENT, METRICS, WORKER, ACCEPT}),
     "operator": (("operator",), {OPERATOR}),
     "agent": (("agent",), {AGENT}),
     "metrics": (("metrics",), {METRICS}),
     "worker": (("worker:shop",), {WORKER}),
     "worker-elsewhere": (("worker:elsewhere",), {WORKER}),
+    "accept": (("accept:shop",), {ACCEPT}),
 }
 CLOSED = [route for route in ROUTES if not (route.is_open or route.opened_by)]
 MAIL = {"sender": "shop@example.com", "to": "ann@example.org", "text": "Thank you."}
@@ -34,6 +35,8 @@ BODIES: dict[str, Any] = {
     "NewSecret": {"secret": "s3cret"},
     "ReplayDelivery": {"why": "because"},
     "HoldDelivery": {"why": "because"},
+    "SubmitDelivery": {"source": "shop"},
+    "SubmitDeliveries": {"deliveries": [{"source": "shop"}]},
     "ClaimWork": {"request_key": "request-1"},
     "Heartbeat": {"fence": 1},
     "CompleteTry": {"fence": 1},

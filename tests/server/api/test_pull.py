@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api
+from oncebox.model.deliveries.delivery import Allow, Delivery, Drop, Hold
+from tests.support.api import OTHER, Api
 
 WORKER = ("worker:jobs",)
 
@@ -212,6 +213,17 @@ async def test_only_sources_that_are_pulled_can_be_claimed_from(
     assert answer.status_code == 404
 
 
+async def test_a_claim_where_no_source_is_pulled_finds_nothing_until_there_is_one(api: Api) -> None:
+    await api.call("PATCH", "/v1/sources/jobs", {"mode": "handler"})
+    nothing = await claim(api)
+    waiting = asyncio.create_task(claim(api, "request-2", wait=20))
+    await api.accept("jobs", "k1")
+    await api.call("PATCH", "/v1/sources/jobs", {"mode": "pull"})
+
+    assert nothing == []
+    assert len(await waiting) == 1
+
+
 async def test_a_key_that_is_revoked_while_its_claim_waits_is_handed_nothing(api: Api) -> None:
     key = await api.key(*WORKER, "agent")
     mine = (await api.call("GET", "/v1/self", key=key)).json()["key"]["id"]
@@ -300,3 +312,82 @@ async def test_what_a_remote_worker_fails_or_leaves_in_doubt_is_counted_and_logg
         assert f'oncebox_settled_total{{outcome="{outcome}",source="jobs"}} 1.0' in (
             api.box.metrics()
         )
+
+
+# policies of the program that serves the API
+
+
+def by_body(asked: list[str]) -> Any:
+    """Return a policy that holds, drops, fails or allows as the body says."""
+
+    async def policy(delivery: Delivery) -> Any:
+        asked.append(delivery.key)
+        if delivery.body == b"fail":
+            raise ConnectionError
+        return {b"hold": Hold("too large"), b"drop": Drop("spam")}.get(delivery.body, Allow())
+
+    return policy
+
+
+async def test_a_policy_is_asked_before_a_pull_worker_gets_a_delivery(api: Api) -> None:
+    asked: list[str] = []
+    api.box.policy("jobs")(by_body(asked))
+    ids = {
+        word: (await api.accept("jobs", word, body=word.encode())).id
+        for word in ("hold", "allow", "drop")
+    }
+    given = await claim(api, limit=10)
+    repeated = await claim(api, limit=10)
+    states = {
+        word: (await api.call("GET", f"/v1/deliveries/{id_}")).json()["delivery"]
+        for word, id_ in ids.items()
+    }
+    completed = await say(api, given[0], "complete")
+
+    assert [each["key"] for each in given] == ["allow"]
+    assert repeated == given
+    assert sorted(asked) == ["allow", "drop", "hold"]
+    assert (states["hold"]["state"], states["hold"]["hold_reason"]) == ("held", "policy: too large")
+    assert (states["drop"]["state"], states["drop"]["outcome"]) == ("done", "dropped")
+    assert states["allow"]["policy"] == "allowed"
+    assert completed.json()["state"] == "done"
+
+
+async def test_a_claim_of_which_the_policy_allows_nothing_waits_on_under_its_key(api: Api) -> None:
+    asked: list[str] = []
+    api.box.policy("jobs")(by_body(asked))
+    await api.accept("jobs", "held", body=b"hold")
+    waiting = asyncio.create_task(claim(api, wait=20))
+    async with asyncio.timeout(10):
+        while not asked:  # noqa: ASYNC110 - the policy rings no bell
+            await asyncio.sleep(0.01)
+    await api.accept("jobs", "good", body=b"allow")
+    async with asyncio.timeout(10):
+        (delivery,) = await waiting
+
+    assert delivery["key"] == "good"
+
+
+async def test_a_policy_that_fails_gives_a_pull_worker_nothing_and_is_asked_again(api: Api) -> None:
+    asked: list[str] = []
+    api.box.policy("jobs")(by_body(asked))
+    accepted = await api.accept("jobs", "k1", body=b"fail")
+    given = await claim(api)
+    found = (await api.call("GET", f"/v1/deliveries/{accepted.id}")).json()["delivery"]
+
+    assert (given, asked) == ([], ["k1"])
+    assert (found["state"], found["last_error"]) == ("failed", "ConnectionError")
+
+
+async def test_a_policy_rules_over_deliveries_of_its_own_tenant_only(api: Api) -> None:
+    asked: list[str] = []
+    await api.second_tenant()
+    await api.add_source("jobs", tenant=OTHER)
+    api.box.policy("jobs")(by_body(asked))
+    await api.box.components.intake.accept("jobs", key="k1", body=b"hold", tenant=OTHER)
+    answer = await api.call(
+        "POST", "/v1/deliveries/claim", {"request_key": "request-1"}, scopes=WORKER, tenant=OTHER
+    )
+
+    assert [each["key"] for each in answer.json()["deliveries"]] == ["k1"]
+    assert asked == []

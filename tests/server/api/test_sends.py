@@ -201,6 +201,27 @@ BAD: list[tuple[str, dict[str, Any], int, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"to": ["bob@example.org", "nobody"]}, "to[1]"),
+        ({"cc": ["no body"]}, "cc[0]"),
+        ({"reply_to": ["@"]}, "reply_to[0]"),
+        ({"sender": "nobody"}, "sender"),
+    ],
+)
+async def test_an_address_that_cannot_be_used_is_named_by_its_field(
+    api: Api, change: Any, field: str
+) -> None:
+    mail = {**ORDER, **change}
+    alone = (await ask(api, mail)).json()
+    good = {**ORDER, "entity_id": "another"}
+    batch = (await api.call("POST", "/v1/sends/batch", {"sends": [good, mail]})).json()
+
+    assert alone["detail"].startswith(f"{field}: ")
+    assert batch["detail"].startswith(f"send 2 of the batch: {field}: ")
+
+
 async def test_what_cannot_be_sent_is_refused_by_a_code_and_kept_nowhere(api: Api) -> None:
     told = {}
     for name, change, _, _ in BAD:

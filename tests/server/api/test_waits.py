@@ -327,7 +327,7 @@ async def test_another_tenant_sees_nothing(api: Api, desk: Arrivals) -> None:
 async def test_a_link_is_granted_where_it_leads_to_the_host_that_was_asked_for(
     api: Api, desk: Arrivals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api.box.components.grants.resolver, "_judge_link", judge_link)
+    monkeypatch.setattr(api.box.components.grants.resolver, "judge_link", judge_link)
     await desk.bring(
         "inb_1",
         link("https://www.shop.example/welcome?t=1", subject="Welcome to the shop"),

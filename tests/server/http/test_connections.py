@@ -310,6 +310,49 @@ async def test_stopping_lets_a_request_finish_and_ends_those_who_only_wait() -> 
     assert last_words == b""
 
 
+async def test_what_a_stopping_server_does_not_serve_is_told_to_come_back() -> None:
+    """A request whose head is still arriving, and one that takes longer than the stop."""
+    app = Recorder()
+    app.gate.clear()
+    async with serving(app, stop_within=0.3) as served:
+        arriving, working = await served.connect(), await served.connect()
+        working.send(post(b"x"))
+        await until(lambda: len(app.bodies) == 1)
+        arriving.send(post(b"y")[:20])
+        await served.ask(b"nonsense\r\n\r\n")  # what was sent before has arrived
+    answers = [await each.answer() for each in (arriving, working)]
+    last_words = [await each.end() for each in (arriving, working)]
+    app.gate.set()
+    for each in (arriving, working):
+        each.close()
+
+    for answer in answers:
+        assert (answer.status, answer.json["code"]) == (503, "server_busy")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["connection"] == "close"
+        assert int(answer.headers["retry-after"]) > 0
+    assert last_words == [b"", b""]
+
+
+async def test_a_stream_that_a_stopping_server_must_cut_ends_without_another_response() -> None:
+    async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
+        await asyncio.Event().wait()
+
+    async with serving(endless, stop_within=0.3) as served:
+        reader = await served.connect()
+        reader.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        said = await reader.until(b": hello\n\n\r\n")
+    said += await reader.end()
+    reader.close()
+
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1") == 1
+    assert said.endswith(b": hello\n\n\r\n")
+
+
 @pytest.mark.parametrize(
     ("host", "words"),
     [

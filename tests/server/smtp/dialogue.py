@@ -19,6 +19,7 @@ class World:
 
     settings: SmtpSettings = LIMITS
     starttls: bool = True
+    auth: bool = False
     #: addresses that are not known at once; those that cannot be looked up now
     slow: frozenset[str] = frozenset({"b"})
     down: frozenset[str] = frozenset({"down"})
@@ -30,7 +31,9 @@ class World:
     def __post_init__(self) -> None:
         self._directory = Listed("a", "b", "c", "d")
         self._directory.unknown_at_first = {*self.slow, *self.down}
-        rules = SessionRules.from_settings(self.settings, "mx.oncebox.test", starttls=self.starttls)
+        rules = SessionRules.from_settings(
+            self.settings, "mx.oncebox.test", starttls=self.starttls, auth=self.auth
+        )
         self.session = SmtpSession(rules, self._directory.find_cached, "192.0.2.1")
 
     def hear(self, chunks: Iterable[bytes]) -> str:

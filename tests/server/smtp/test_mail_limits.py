@@ -165,3 +165,16 @@ def test_a_change_of_the_level_is_logged_and_measured(caplog: pytest.LogCaptureF
     assert levels == [DiskLevel.OK, DiskLevel.OK, DiskLevel.NO_LARGE_MAIL]
     assert space.free == 300 * MIB
     assert "no_large_mail" in caplog.text
+
+
+def test_the_log_line_of_little_disk_space_keeps_its_severity(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert disk(300 * MIB).level is DiskLevel.NO_LARGE_MAIL
+
+    line: Any = caplog.records[-1].msg
+    assert (line["level"], line["event"], line["state"]) == (
+        "warning",
+        "free_disk",
+        "no_large_mail",
+    )

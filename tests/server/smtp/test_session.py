@@ -365,7 +365,9 @@ _WORDS = st.sampled_from([
     b"RCPT TO:<down@oncebox.test>\r\n", b"RCPT TO:<no@oncebox.test>\r\n", b"DATA\r\n", b"RSET\r\n",
     b"NOOP\r\n", b"QUIT\r\n", b"XYZZY\r\n", b"NOOP\n", b"NOOP\r", b".\r\n", b"..\r\n", b".\n",
     b"\r\n", b"\r\n.\r\n", b"\r\n.\r\r\n", b"\n.\r\n", b"Subject: x\r\n", b"\x00\r\n", b".",
-    b"\r", b"\n", b"x" * 130, b"x" * 700 + b"\r\n", b"\xff\r\n",
+    b"\r", b"\n", b"x" * 130, b"x" * 700 + b"\r\n", b"\xff\r\n", b"AUTH PLAIN\r\n",
+    b"AUTH LOGIN\r\n", b"AUTH LOGIN QQ==\r\n", b"AUTH PLAIN ", b"QQ==\r\n", b"*\r\n",
+    b"QQBBAEE=\r\n",
 ])  # fmt: skip
 _MAIL = st.lists(_WORDS, max_size=8).map(
     lambda words: (
@@ -386,13 +388,14 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return stream, [stream[start:end] for start, end in pairwise(bounds)]
 
 
-@given(cut_streams())
+@given(cut_streams(), st.booleans())
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def test_any_cut_of_the_same_bytes_is_the_same_conversation(
     given: tuple[bytes, list[bytes]],
+    auth: bool,
 ) -> None:
     stream, chunks = given
-    whole, cut, bytewise = World(), World(), World()
+    whole, cut, bytewise = World(auth=auth), World(auth=auth), World(auth=auth)
 
     assert whole.hear([stream]) == cut.hear(chunks)
     assert whole.hear([]) == bytewise.hear([bytes([each]) for each in stream])

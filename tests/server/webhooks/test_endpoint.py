@@ -6,23 +6,21 @@ import gzip
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from threading import Event, Thread
 from urllib.parse import urlencode
 
 import pytest
 import stripe
 from standardwebhooks import Webhook
 
-from oncebox.db.database import Transaction
 from oncebox.errors import SignatureInvalid
 from oncebox.ledger.deliveries import quarantine
 from oncebox.model.deliveries.delivery import DeliveryState
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.hookserver import SECRET, HookServer, github, serving
+from tests.support.outage import held_tables
 
 
 @pytest.fixture
@@ -43,36 +41,13 @@ async def test_a_signed_request_is_on_disk_when_it_is_answered(server: HookServe
     assert stored.state is DeliveryState.RECEIVED
 
 
-@contextmanager
-def _held(place: Place) -> Iterator[None]:
-    """Let nobody else write."""
-    session = place.session()
-    lock = "LOCK TABLE oncebox_deliveries" if place.kind == "postgres" else "SELECT 1"
-    opened, closing = Event(), Event()
-
-    def hold(tx: Transaction) -> None:
-        tx.execute(lock)
-        opened.set()
-        assert closing.wait(20)
-
-    holder = Thread(target=session.run, args=(hold,))
-    holder.start()
-    try:
-        assert opened.wait(20)
-        yield
-    finally:
-        closing.set()
-        holder.join()
-        session.close()
-
-
 async def test_a_request_is_answered_in_time_when_the_database_hangs(
     server: HookServer, place: Place
 ) -> None:
     await server.source("github")
     await server.post_github({"ref": "main"}, "d-0")
     server.rooms.database.deadline = 0.3
-    with _held(place):
+    with held_tables(place):
         refused = [await server.post_github({"n": each}, f"d-{each}") for each in (1, 2)]
 
     assert [each.status_code for each in refused] == [503] * 2

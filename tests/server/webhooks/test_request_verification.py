@@ -160,6 +160,17 @@ def test_a_header_that_holds_the_secret_is_not_stored_with_the_delivery(
     ]  # fmt: skip
 
 
+def test_a_secret_under_another_name_is_found() -> None:
+    secrets = (SourceSecret(id="sec_1", value="s3cret-token"),)
+    compiled = compile_source(
+        Source(tenant="t", name="hooks", public_id="p", scheme="gitlab", secrets=secrets)
+    )
+
+    found = compiled.headers_with_secrets((("Host", "here"), ("X-Gitlab-Tokn", "s3cret-token")))
+
+    assert found == {"x-gitlab-token", "x-gitlab-tokn"}
+
+
 def test_every_scheme_whose_header_holds_the_secret_says_so() -> None:
     compared = {basic_token_none.verify_basic, basic_token_none.verify_token}
     known = [registry.find_scheme(name) for name in registry.scheme_names()]

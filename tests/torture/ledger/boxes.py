@@ -3,7 +3,7 @@
 import base64
 
 from oncebox.box import Oncebox
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 
 #: Every process that opens the same database must bring the same key.
 MASTER_KEY = base64.b64encode(bytes(32)).decode()

@@ -26,7 +26,13 @@ _TABLES = (
     *("oncebox_events", "oncebox_streams", "oncebox_duties"),
     *("oncebox_attempts", "oncebox_actions", "oncebox_resends", "oncebox_audit"),
     *("oncebox_sends", "oncebox_send_bodies", "oncebox_send_recipients", "oncebox_send_tries"),
-    *("oncebox_batches", "oncebox_batch_sends", "oncebox_transports", "oncebox_suppressions"),
+    *(
+        "oncebox_batches",
+        "oncebox_batch_sends",
+        "oncebox_transports",
+        "oncebox_signing_domains",
+        "oncebox_suppressions",
+    ),
 )
 #: Small enough for many servers on one machine.
 SMALL: Mapping[str, str] = MappingProxyType({"shared_buffers": "32MB"})

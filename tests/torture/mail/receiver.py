@@ -12,7 +12,7 @@ from pathlib import Path
 
 from oncebox.box import Oncebox
 from oncebox.service import Role, Service
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.mail.letters import SPOOL_FROM
 

@@ -14,7 +14,8 @@ from oncebox.errors import OnceboxError
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.sends import suppressions
 from oncebox.ledger.sends.suppressions import Suppression, SuppressionReason
-from oncebox.settings import Settings, load_settings
+from oncebox.settings import Settings
+from oncebox.settings_loading import load_settings
 from oncebox.wiring import open_components
 from tests.support.databases import FAST, empty_postgres
 from tests.support.postgres import PostgresServer

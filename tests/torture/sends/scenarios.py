@@ -5,7 +5,7 @@ from tests.torture.sends import crashes, naive, race, replies
 from tests.torture.sends.stage import Course
 
 _SMTP, _HTTP = len(crashes.CASES), len(crashes.HTTP_CASES)
-_HELD, _REPLAYED = Course(resend=True), Course(resend=True, policy="replay")
+_HELD, _REPLAYED = Course(resend=True, policy="hold"), Course(resend=True)
 _BOTH = ("sqlite", "postgres")
 #: The published pattern has no database but its Redis.
 _NONE = ("sqlite",)

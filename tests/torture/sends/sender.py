@@ -15,8 +15,9 @@ from oncebox.core import ids
 from oncebox.errors import StateConflict, StoreUnavailable
 from oncebox.ledger.admin import audit
 from oncebox.ledger.sends import lifecycle, transports
+from oncebox.model.sends.intent import SendOptions
 from oncebox.model.sends.transports import BreakerRules, NewTransport
-from oncebox.settings import load_settings
+from oncebox.settings_loading import load_settings
 from oncebox.transports import transport_config as ways
 from oncebox.transports.resend import ResendConfig
 from oncebox.transports.smtp_connection import Relay, RelaySecurity
@@ -90,12 +91,13 @@ def _way(given: argparse.Namespace) -> TransportConfig:
 
 async def _ask(box: Oncebox, history: History, key: str, policy: str) -> None:
     """Ask until there is an answer."""
+    chosen: SendOptions = {"event_type": "torture", "entity_id": key, "transport": "fake"}
+    if policy:
+        chosen["on_unknown"] = policy
     while True:
         call = history.invoke("send", key)
         try:
-            told = await box.send(
-                mail(key), event_type="torture", entity_id=key, on_unknown=policy, transport="fake"
-            )
+            told = await box.send(mail(key), **chosen)
         except StoreUnavailable as error:
             call.info(error.code)
             await asyncio.sleep(_REST)
@@ -105,8 +107,16 @@ async def _ask(box: Oncebox, history: History, key: str, policy: str) -> None:
 
 
 async def _settled(box: Oncebox, poll: float) -> None:
-    while await box.components.database.read(open_sends):  # noqa: ASYNC110 - others may settle them
+    while await _any_open(box):  # noqa: ASYNC110 - others may settle them
         await asyncio.sleep(poll)
+
+
+async def _any_open(box: Oncebox) -> bool:
+    """Say whether a mail is not settled, or may not be: a database that is late is asked again."""
+    try:
+        return bool(await box.components.database.read(open_sends))
+    except StoreUnavailable:
+        return True
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -117,7 +127,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("history", type=Path)
     parser.add_argument("trial")
     parser.add_argument("--count", type=int, default=6)
-    parser.add_argument("--policy", default="hold")
+    parser.add_argument("--policy", default="", help="for unknown outcomes")
     parser.add_argument("--resend", action="store_true", help="the port is Resend's")
     parser.add_argument("--answer-within", type=float, default=600.0)
     parser.add_argument("--connections", type=int, default=3)

@@ -37,9 +37,15 @@ class Course:
     """By which way is sent, and what was chosen for doubt."""
 
     resend: bool = False
-    policy: str = "hold"
+    #: empty: the default
+    policy: str = ""
     #: seconds for the answer to the dot
     answer_within: float = 600.0
+
+    @property
+    def promised(self) -> str:
+        """What must happen in doubt: by default a replay where keys are honoured."""
+        return self.policy or ("replay" if self.resend else "hold")
 
     def fake(self) -> Fake:
         """Return the other side, not yet started."""
@@ -89,7 +95,7 @@ class Stage:
             read_history(self._history),
             read_send_books(self.url),
             taken_by(fake),
-            self.course.policy,
+            self.course.promised,
         )
         return [Violation(one.rule, f"{self.name}: {one.subject}", one.detail) for one in found]
 

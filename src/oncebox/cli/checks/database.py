@@ -1,6 +1,6 @@
 """Doctor checks of the database: schema, durability, upkeep, key, sources, overdue work, sends."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 
 from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
@@ -28,6 +28,7 @@ from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.attempts import ActionState
 from oncebox.model.sends.transports import LOG_TRANSPORT, ConfiguredTransport
+from oncebox.model.webhooks.source import WEBHOOK_CHANNEL, SourceEntry
 from oncebox.settings import Settings
 
 _sql = load(__package__, "database.sql")
@@ -193,7 +194,7 @@ def _check_clock(reader: Reader) -> Check:
 def _check_master_key(reader: Reader) -> Check:
     settings = reader.settings
     if not settings.master_key_file and (path := master_key_path(settings)) and not path.exists():
-        remedy = "restore it from the backup; encrypted data cannot be read without it"
+        remedy = "put your copy of it back; a backup has it only with --with-key"
         return fail("master key", f"there is no key file {path}", remedy)
     try:
         key, rotation = reader.master_key, reader.read(master_key_rotation.current)
@@ -211,11 +212,21 @@ def _check_sources(reader: Reader) -> list[Check]:
         entries = reader.sources().all(reader.settings.tenant)
     except OnceboxError as error:
         return [_failed("sources", error)]
-    return [
-        warn("source", f"{entry.source.name} is {entry.state}", entry.note)
-        for entry in entries
-        if entry.troubles
-    ] or [ok("sources", f"{len(entries)} without trouble")]
+    checks = [_check_source(reader, entry) for entry in entries if entry.troubles]
+    return checks or [ok("sources", f"{len(entries)} without trouble")]
+
+
+def _check_source(reader: Reader, entry: SourceEntry) -> Check:
+    name = entry.source.name
+    if all(each.is_missing_secret for each in entry.troubles) and _is_submitted(reader, name):
+        return ok("source", f"{name} has no secret: it takes submitted events only")
+    return warn("source", f"{name} is {entry.state}", entry.note)
+
+
+def _is_submitted(reader: Reader, source: str) -> bool:
+    """Say whether the newest delivery of a source was submitted, and did not come as a webhook."""
+    newest = reader.read(inspections.newest, reader.settings.tenant, source=source, most=1)
+    return bool(newest) and newest[0].road != WEBHOOK_CHANNEL
 
 
 def _check_deliveries(tx: Transaction, tenant: str, now: int) -> list[Check]:
@@ -258,6 +269,7 @@ def _check_sends(tx: Transaction, tenant: str, now: int) -> list[Check]:
     unknown = sends.list_unknown(tx, tenant, most=_MAX_COUNTED)
     return [
         *_check_transports(transports.of_tenant(tx, tenant), now),
+        *_check_failover(transports.of_tenant(tx, tenant), transports.signing_domains(tx, tenant)),
         *overdue,
         _expect_none("unknown sends", len(unknown), "oncebox send list --state unknown"),
     ]
@@ -271,6 +283,44 @@ def _check_transports(configured: Sequence[ConfiguredTransport], now: int) -> li
         return [warn("transports", message, "add one: oncebox transport add")]
     checks = [check for each in configured if (check := _check_transport(each, now))]
     return checks or [ok("transports", f"{len(configured)} without trouble")]
+
+
+def _check_failover(
+    configured: Sequence[ConfiguredTransport], signs: Mapping[str, Sequence[str]]
+) -> list[Check]:
+    """Find transports that nothing takes over from, and keys that others of a group lack."""
+    sending = [each for each in configured if each.kind != LOG_TRANSPORT]
+    groups: dict[str, list[ConfiguredTransport]] = {}
+    for each in sending:
+        groups.setdefault(each.failover_group, []).append(each)
+    checks: list[Check] = []
+    alone = groups.pop("", [])
+    if len(sending) > 1 and alone:
+        names = ", ".join(each.name for each in alone)
+        checks.append(ok("failover", f"none for {names}: their mail waits if they fail"))
+    for group, members in groups.items():
+        if len(members) == 1:
+            message = f"group {group} has only {members[0].name}: nothing takes over from it"
+            checks.append(warn("failover", message, _ADD_TO_GROUP.format(group)))
+        else:
+            names = ", ".join(each.name for each in members)
+            message = f"group {group}: {names}; the next takes over from one that fails"
+            checks.append(ok("failover", message))
+        checks += [
+            warn(
+                "failover",
+                f"{each.name} has no DKIM key for {domain}, so it does not take over its mail",
+                f"oncebox transport change {each.name} --dkim {domain}/SELECTOR=file:PATH",
+            )
+            for each in members
+            if each.kind == "smtp"
+            for domain in sorted({d for one in members for d in signs.get(one.name, ())})
+            if domain not in signs.get(each.name, ())
+        ]
+    return checks
+
+
+_ADD_TO_GROUP = "oncebox transport change NAME --failover-group {}"
 
 
 def _check_transport(transport: ConfiguredTransport, now: int) -> Check | None:

@@ -10,6 +10,7 @@ from oncebox.cli.options import (
     audit_entry,
     audit_options_with_reason,
     limit_option,
+    parse_result,
     require_reason,
     tenant_of,
     tenant_option,
@@ -122,12 +123,7 @@ def _encode_result(text: str | None, *, done: bool) -> bytes | None:
         return None
     if not done:
         raise click.UsageError("only a done action has a result; omit --result")
-    try:
-        return msgspec.json.encode(msgspec.json.decode(text))
-    except msgspec.DecodeError as error:
-        raise click.BadParameter(
-            "write JSON, such as '{\"account\": 7}'", param_hint="--result"
-        ) from error
+    return parse_result(text)
 
 
 def _action_row(call: CommandContext, action: Action, now: int) -> tuple[object, ...]:

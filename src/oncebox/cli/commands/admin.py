@@ -45,7 +45,7 @@ _KEY_COLUMNS = ("key", "state", "name", "scopes", "begins with", "made", "expire
     multiple=True,
     required=True,
     metavar="SCOPE",
-    help="admin, operator, agent, metrics or worker:SOURCE. Repeatable.",
+    help="admin, operator, agent, metrics, worker:SOURCE or accept:SOURCE. Repeatable.",
 )
 @click.option("--name", default="", metavar="TEXT", help="Name of the key.")
 @click.option(

@@ -15,9 +15,8 @@ from oncebox.cli.output import failures
 from oncebox.cli.output.redaction import HIDDEN, redacted, redacted_url
 from oncebox.core import credentials
 from oncebox.errors import ConfigInvalid
-from oncebox.settings import (
-    SendSettings,
-    Settings,
+from oncebox.settings import SendSettings, Settings
+from oncebox.settings_loading import (
     all_settings,
     name_problems,
     setting_problem,

@@ -8,7 +8,13 @@ import click
 
 from oncebox.cli.commands.delivery import print_deliveries
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_entry, audit_options_with_reason, page_options, require_reason
+from oncebox.cli.options import (
+    audit_entry,
+    audit_options_with_reason,
+    page_options,
+    parse_result,
+    require_reason,
+)
 from oncebox.cli.output import failures
 from oncebox.cli.output.progress import with_progress
 from oncebox.components import Components
@@ -16,7 +22,7 @@ from oncebox.db.database import Transaction
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.deliveries import inspections, operations
-from oncebox.ledger.deliveries.operations import EffectResolutions
+from oncebox.ledger.deliveries.operations import EffectResolution, EffectResolutions
 from oncebox.ledger.notifications import DUE
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.model.deliveries.effects import EffectState
@@ -39,6 +45,13 @@ effect_option = click.option(
     metavar="NAME=done|not-done",
     help="Outcome of an effect that is unknown. Repeatable.",
 )
+result_option = click.option(
+    "--result",
+    "results",
+    multiple=True,
+    metavar="[NAME=]JSON",
+    help="What a done effect returned; without it, the handler gets NO_RESULT. Repeatable.",
+)
 
 
 @click.command(
@@ -50,14 +63,16 @@ effect_option = click.option(
 )
 @click.argument("wanted", metavar="ID")
 @effect_option
+@result_option
 @dry_run_option
 @audit_options_with_reason
 @with_context
-def replay(
+def replay(  # noqa: PLR0913 - options
     call: CommandContext,
     *,
     wanted: str,
     effects: tuple[str, ...],
+    results: tuple[str, ...],
     dry_run: bool,
     who: str,
     why: str | None,
@@ -68,7 +83,7 @@ def replay(
     while the outcome of an effect is unknown; record it with --effect.
 
     """
-    change = partial(operations.replay, resolutions=_effect_outcomes(effects))
+    change = partial(operations.replay, resolutions=_effect_resolutions(effects, results))
     if dry_run:
         return _print_dry_run(call, wanted, change, who=who)
     return _apply_to_all(call, [wanted], change, "replayed", who=who, why=why)
@@ -86,19 +101,22 @@ def hold(call: CommandContext, *, wanted: str, who: str, why: str | None) -> int
 @click.command(
     "release",
     epilog=examples(
-        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done"
+        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done \\",
+        "    --result '{\"number\": 7}'",
     ),
 )
 @click.argument("wanted", metavar="ID")
 @effect_option
+@result_option
 @dry_run_option
 @audit_options_with_reason
 @with_context
-def release(
+def release(  # noqa: PLR0913 - options
     call: CommandContext,
     *,
     wanted: str,
     effects: tuple[str, ...],
+    results: tuple[str, ...],
     dry_run: bool,
     who: str,
     why: str | None,
@@ -108,7 +126,7 @@ def release(
     Refused while the outcome of an effect is unknown; record it with --effect.
 
     """
-    change = partial(operations.release, resolutions=_effect_outcomes(effects))
+    change = partial(operations.release, resolutions=_effect_resolutions(effects, results))
     if dry_run:
         return _print_dry_run(call, wanted, change, who=who)
     return _apply_to_all(call, [wanted], change, "released", who=who, why=why)
@@ -179,7 +197,36 @@ def _single_delivery(tx: Transaction, tenant: str, wanted: str) -> str:
     return found[0]
 
 
-def _effect_outcomes(effects: tuple[str, ...]) -> EffectResolutions:
+def _effect_resolutions(effects: tuple[str, ...], results: tuple[str, ...]) -> EffectResolutions:
+    """Return the decisions on effects, with the results of those that are done."""
+    outcomes = _effect_outcomes(effects)
+    found: dict[str, bytes] = {}
+    for text in results:
+        name, json = _split_result(text, [n for n in outcomes if outcomes[n] is EffectState.DONE])
+        if name in found:
+            raise click.BadParameter(f"effect {name!r} has two results", param_hint="--result")
+        found[name] = parse_result(json)
+    return {name: EffectResolution(state, found.get(name)) for name, state in outcomes.items()}
+
+
+def _split_result(text: str, done: list[str]) -> tuple[str, str]:
+    """Return the effect that a result belongs to, and its JSON."""
+    if not done:
+        raise click.UsageError(
+            "only a done effect has a result; add --effect NAME=done, or omit --result"
+        )
+    name = next((each for each in done if text.startswith(f"{each}=")), None)
+    if name is not None:
+        return name, text.removeprefix(f"{name}=")
+    if len(done) > 1:
+        raise click.BadParameter(
+            f"say whose result it is: NAME=JSON, with one of: {', '.join(done)}",
+            param_hint="--result",
+        )
+    return done[0], text
+
+
+def _effect_outcomes(effects: tuple[str, ...]) -> dict[str, EffectState]:
     outcomes: dict[str, EffectState] = {}
     for text in effects:
         name, _, word = text.rpartition("=")

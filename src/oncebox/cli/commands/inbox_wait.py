@@ -1,4 +1,4 @@
-"""`oncebox inbox wait`: wait for a code or link through the HTTP API, and claim it."""
+"""`oncebox inbox wait`: wait for a code, link or message through the HTTP API, and claim it."""
 
 from typing import Any
 
@@ -16,11 +16,13 @@ from oncebox.model.inboxes.purpose import Purpose
         "oncebox inbox wait inb_… --code --sender github.com --within 2m",
         "oncebox inbox wait inb_… --link --host app.example.com --json",
         "oncebox inbox wait inb_… inb_… --code",
+        "oncebox inbox wait inb_… --message --subject '*unlocked*' --json",
     ),
 )
 @click.argument("inboxes", metavar="ID…", nargs=-1, required=True)
 @click.option("--code", "kind", flag_value="code", help="Wait for a code.")
 @click.option("--link", "kind", flag_value="link", help="Wait for a link.")
+@click.option("--message", "kind", flag_value="message", help="Wait for a message itself.")
 @click.option(
     "--sender",
     multiple=True,
@@ -29,9 +31,14 @@ from oncebox.model.inboxes.purpose import Purpose
 )
 @click.option("--host", metavar="NAME", help="Host of the link.")
 @click.option(
+    "--has-attachment/--no-attachment",
+    default=None,
+    help="Whether the message has attachments, inline ones not counted.",
+)
+@click.option(
     "--purpose",
     type=click.Choice([str(each) for each in Purpose]),
-    help="Purpose of the code or link.",
+    help="Purpose of the mail.",
 )
 @click.option("--token", metavar="TEXT", help="Text the message must contain.")
 @click.option("--subject", metavar="PATTERN", help="Glob pattern (`*`, `?`).")
@@ -62,22 +69,30 @@ def wait(
     inboxes: tuple[str, ...],
     kind: str | None,
     host: str | None,
+    has_attachment: bool | None,
     **filters: Any,
 ) -> None:
-    """Wait for a code or link in one or several inboxes; claim and print it.
+    """Wait for a code, link or message in one or several inboxes; claim and print it.
 
-    A repeat returns the same value. Without a match, the output says what arrived and why it did
+    Of a message its id is printed, and with --json its text, HTML and attachments. A repeat
+    returns the same value. Without a match, the output says what arrived and why it did
     not match.
     """
     if kind is None:
-        raise click.UsageError("choose what to wait for: --code or --link")
-    if kind == "code" and host is not None:
+        raise click.UsageError("choose what to wait for: --code, --link or --message")
+    if kind != "link" and host is not None:
         raise click.UsageError("--host is for links")
+    if kind != "message" and has_attachment is not None:
+        raise click.UsageError("--has-attachment and --no-attachment are for --message")
     from oncebox.client.sync import Client  # noqa: PLC0415 - most commands need no HTTP
 
     with Client(*_service_credentials(call)) as client:
         if kind == "link":
             grant = client.inboxes.wait_for_link(inboxes, host=host, **filters)
+        elif kind == "message":
+            grant = client.inboxes.wait_for_message(
+                inboxes, has_attachment=has_attachment, **filters
+            )
         else:
             grant = client.inboxes.wait_for_code(inboxes, **filters)
     if call.out.as_json:

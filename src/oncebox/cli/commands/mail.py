@@ -10,6 +10,7 @@ import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.output import failures, times
+from oncebox.cli.output.printer import Block
 from oncebox.cli.output.progress import Advance, count_progress
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import BodyTooLarge
@@ -129,10 +130,8 @@ def _mail_lines(path: Path, parsed: ParsedMail) -> Iterator[tuple[object, ...]]:
     if parsed.warnings:
         yield "warnings", ", ".join(parsed.warnings)
     yield "text from", parsed.text_from
-    for line in parsed.text.splitlines():
-        yield "text", line
-    for line in parsed.hidden.splitlines():
-        yield "hidden", line
+    yield "text", Block(parsed.text)
+    yield "hidden", Block(parsed.hidden)
 
 
 def _address_text(person: HeaderAddress) -> str:

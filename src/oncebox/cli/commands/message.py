@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,44 +17,68 @@ from oncebox.cli.options import (
     tenant_of,
     tenant_option,
 )
+from oncebox.cli.output.printer import Block
 from oncebox.cli.output.times import duration, iso_time
 from oncebox.components import Components
+from oncebox.core import files
+from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.claims import claimant_of
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.lookup import IdKind, find_id
+from oncebox.mail.mime.parts import extract_attachment
 from oncebox.model.inboxes.artifact import Artifact, ArtifactState, ClaimGranted
 from oncebox.model.inboxes.message import Message, MessageDocument
-from oncebox.model.inboxes.received_mail import ArtifactKind, HeaderAddress
+from oncebox.model.inboxes.received_mail import ArtifactKind, HeaderAddress, ParsedAttachment
 
-_MESSAGE_COLUMNS = ("message", "number", "status", "from", "verdict", "subject", "age", "copies")
+_MESSAGE_COLUMNS = (
+    "message", "inbox", "number", "status", "from", "verdict", "subject", "age", "copies",
+)  # fmt: skip
+#: sorts after every id
+_AFTER_ALL_IDS = "~"
 #: fields of a document that are not text
 _BINARY_FIELDS = ("identity", "message_mark", "outline", "signatures")
 
 
-@click.command("list", epilog=examples("oncebox message list inb_… --json | jq .id"))
-@click.argument("inbox", metavar="INBOX")
+@click.command(
+    "list",
+    epilog=examples(
+        "oncebox message list",
+        "oncebox message list inb_… --json | jq .id",
+    ),
+)
+@click.argument("inbox", metavar="[INBOX]", required=False)
 @limit_option
 @click.option(
-    "--after", type=click.IntRange(0), default=0, help="Continue the list after this number."
+    "--after", type=click.IntRange(0), help="Continue the list of an inbox after this number."
 )
+@before_option
 @tenant_option
 @with_context
 def list_messages(
-    call: CommandContext, *, inbox: str, limit: int, after: int, tenant: str | None
+    call: CommandContext,
+    *,
+    inbox: str | None,
+    limit: int,
+    after: int | None,
+    before: str,
+    tenant: str | None,
 ) -> None:
-    """List the messages of an inbox in the order of arrival."""
+    """List messages: of an inbox in the order of arrival, of all inboxes newest first."""
+    if inbox is None and after is not None:
+        raise click.UsageError("--after is for the list of an inbox; name one, or use --before ID")
+    if inbox is not None and before != _AFTER_ALL_IDS:
+        raise click.UsageError("--before is for the list of all inboxes; use --after NUMBER")
     with call.reader() as reader:
-        owner = tenant_of(reader, tenant)
-        found = reader.read(
-            messages.page,
-            owner,
-            reader.read(find_id, IdKind.INBOX, owner, inbox),
-            after=after,
-            most=limit,
-            documents=reader.mail_cipher,
-        )
+        owner, cipher = tenant_of(reader, tenant), reader.mail_cipher
+        if inbox is None:
+            found = reader.read(messages.recent, owner, before=before, most=limit, documents=cipher)
+        else:
+            id_ = reader.read(find_id, IdKind.INBOX, owner, inbox)
+            found = reader.read(
+                messages.page, owner, id_, after=after or 0, most=limit, documents=cipher
+            )
         now = reader.clock()
 
     def subject(message: Message) -> str | None:
@@ -64,14 +89,16 @@ def list_messages(
         age = duration(max(0, now - message.received_at))
         received = age if call.out.on_terminal else iso_time(message.received_at)
         return (
-            message.id, message.sequence, message.status, message.sender, message.sender_verdict,
-            subject(message), received, message.duplicates,
+            message.id, *([message.inbox_id] if inbox is None else ()), message.sequence,
+            message.status, message.sender, message.sender_verdict, subject(message), received,
+            message.duplicates,
         )  # fmt: skip
 
     def record(message: Message) -> dict[str, Any]:
         return msgspec.structs.asdict(message) | {"subject": subject(message)}
 
-    call.out.listing(found.messages, _MESSAGE_COLUMNS, row, record=record)
+    columns = [each for each in _MESSAGE_COLUMNS if inbox is None or each != "inbox"]
+    call.out.listing(found.messages, columns, row, record=record)
 
 
 @click.command("show", epilog=examples("oncebox message show msg_…"))
@@ -113,6 +140,65 @@ def raw_message(call: CommandContext, *, wanted: str, tenant: str | None) -> Non
     sys.stdout.buffer.flush()
 
 
+@click.command(
+    "attachment",
+    epilog=examples(
+        "oncebox message attachment msg_… 1 --output invoice.pdf",
+        "oncebox message attachment msg_… invoice.pdf --output invoice.pdf --force",
+    ),
+)
+@click.argument("wanted", metavar="ID")
+@click.argument("which", metavar="NUMBER|NAME")
+@click.option(
+    "--output",
+    "target",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write; the sender's name for it is never used.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@tenant_option
+@with_context
+def attachment(
+    call: CommandContext, *, wanted: str, which: str, target: Path, force: bool, tenant: str | None
+) -> None:
+    """Write an attachment of a message to a file. Its content is untrusted."""
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        id_ = reader.read(find_id, IdKind.MESSAGE, owner, wanted)
+        whole = reader.read(messages.get, reader.mail_cipher, owner, id_)
+        found = _find_attachment(whole, which)
+        raw = reader.read(messages.raw, reader.mail_cipher, owner, id_)
+    content = extract_attachment(raw, found)
+    if content is None:
+        raise NotFound(f"the raw message does not contain it; see: oncebox message show {id_}")
+    if not target.parent.is_dir():
+        raise NotFound(f"there is no folder {target.parent}; create it first")
+    if not files.write_private_file(target, content, replace=force):
+        raise StateConflict(f"{target} exists already; choose another name, or use --force")
+    record = {"message_id": id_, "number": found.number, "file": str(target), "size": found.size}
+    call.out.result(record, str(target), f"{found.size} bytes")
+
+
+def _find_attachment(whole: messages.FullMessage, which: str) -> ParsedAttachment:
+    """Return the attachment with a number or a name.
+
+    Raises: NotFound; StateConflict, if several have the name.
+    """
+    see = f"see: oncebox message show {whole.message.id}"
+    if whole.document is None:
+        raise NotFound(f"the content of this message is no longer kept; {see}")
+    attached = whole.document.parsed.attachments
+    found = [each for each in attached if str(each.number) == which]
+    found = found or [each for each in attached if each.name == which]
+    if not found:
+        raise NotFound(f"this message has no such attachment; {see}")
+    if len(found) > 1:
+        raise StateConflict(f"{len(found)} attachments have this name; give a number; {see}")
+    return found[0]
+
+
 def _message_record(whole: messages.FullMessage) -> dict[str, Any]:
     record: dict[str, Any] = msgspec.to_builtins(whole.message)
     record["copies"] = msgspec.to_builtins(whole.copies)
@@ -151,9 +237,8 @@ def _content_lines(document: MessageDocument) -> Iterator[tuple[object, ...]]:
     yield ("subject", parsed.subject)
     for each in parsed.attachments:
         yield ("attachment", each.number, each.name, each.media_type, f"{each.size} bytes")
-    yield ("text", parsed.text)
-    if parsed.hidden:
-        yield ("hidden text", parsed.hidden)
+    yield ("text", Block(parsed.text))
+    yield ("hidden text", Block(parsed.hidden))
 
 
 def _address_cells(person: HeaderAddress) -> tuple[str, ...]:

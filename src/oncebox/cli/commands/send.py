@@ -34,7 +34,15 @@ from oncebox.mail.compose import media_types
 from oncebox.model.deliveries.inspection import AuditRecord
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent, SendOrigin
-from oncebox.model.sends.send import AnswerStatus, OnUnknown, Send, SendState, SendTry, next_step
+from oncebox.model.sends.send import (
+    DEFAULT_ON_UNKNOWN,
+    AnswerStatus,
+    OnUnknown,
+    Send,
+    SendState,
+    SendTry,
+    next_step,
+)
 from oncebox.model.sends.transports import ConfiguredTransport
 from oncebox.schemas.sends import SendAnswer, to_answer, to_inspection
 
@@ -289,12 +297,17 @@ _NOT_SENT_STATES = {
     "--version", type=click.IntRange(0), default=1, help="Version; another version is another mail."
 )
 @click.option("--key", metavar="TEXT", help="Idempotency key instead of type, entity and version.")
-@click.option("--transport", default="", metavar="NAME", help="Transport.  [the first]")
+@click.option(
+    "--transport", default="", metavar="NAME", help="Transport; no other is used.  [the first]"
+)
+@click.option(
+    "--failover-group", default="", metavar="NAME", help="The first transport of this group."
+)
 @click.option(
     "--on-unknown",
     type=click.Choice([str(each) for each in OnUnknown]),
-    default="hold",
-    help="What to do if the outcome is unknown.  [hold]",
+    default=str(DEFAULT_ON_UNKNOWN),
+    help="What to do if the outcome is unknown.  [replay where keys are honoured, else hold]",
 )
 @click.option(
     "--wait",
@@ -322,6 +335,7 @@ def mail(  # noqa: PLR0913 - options
     version: int,
     key: str | None,
     transport: str,
+    failover_group: str,
     on_unknown: str,
     wait: float,
     tenant: str | None,
@@ -350,6 +364,7 @@ def mail(  # noqa: PLR0913 - options
         version=version,
         key=key,
         transport=transport,
+        failover_group=failover_group,
         on_unknown=OnUnknown(on_unknown),
     )
 

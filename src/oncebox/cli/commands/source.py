@@ -93,6 +93,9 @@ _FIELD_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--cidr", "cidrs", {"multiple": True, "metavar": "NET"}, "Allowed client network."),
     ("--expect", "expect", _repeatable_pairs("PATH=VALUE"), "Value a request must contain."),
     ("--allow-unsigned/--signed-only", "allow_unsigned", {"default": None}, "For scheme none."),
+    ("--inbound/--no-inbound", "inbound", {"default": None},
+     "Mail in its requests goes to inboxes.  [as the scheme says]"),
+    ("--inbox", "inbox", {"metavar": "ID"}, "Inbox of all its mail.  [by recipient]"),
 )  # fmt: skip
 
 
@@ -178,6 +181,7 @@ SourceChange = Callable[[SourceService, Transaction, str, AuditEntry], object]
         "oncebox source add stripe --scheme stripe --secret env:STRIPE_SECRET",
         "oncebox source add github --scheme github --secret - < secret.txt",
         "oncebox source add shop --scheme generic-hmac --option header=X-Sig --secret -",
+        "oncebox source add mail --scheme postmark-inbound --secret env:POSTMARK_LOGIN",
     ),
 )
 @click.argument("name")

@@ -68,7 +68,7 @@ _CONFIG_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
 
 
 def transport_options(command: F) -> F:
-    """Add the options of a transport: configuration, position and rate."""
+    """Add the options of a transport: configuration, position, rate and failover group."""
     rate = click.option("--rate", metavar="N[/TIME]", help="Maximum rate, such as 10/1s.")
     position = click.option(
         "--position",
@@ -76,7 +76,12 @@ def transport_options(command: F) -> F:
         metavar="N",
         help="Order of use; smallest first.",
     )
-    command = position(rate(command))
+    group = click.option(
+        "--failover-group",
+        metavar="NAME",
+        help="Transports of one group take over from each other; '' for none.  [no failover]",
+    )
+    command = position(rate(group(command)))
     for flag, kind, parameters, meaning in reversed(_CONFIG_OPTIONS):
         command = click.option(flag, help=f"{kind}: {meaning}", **parameters)(command)
     return command
@@ -211,20 +216,23 @@ def _decrypt_config(cipher: SendCipher, transport: ConfiguredTransport) -> Trans
 
 def _transport_record(transport: ConfiguredTransport, now: int) -> dict[str, Any]:
     rate = transport.rate
-    names = ("name", "tenant", "kind", "position", "failures", "rests_until", "created_at",
-             "changed_at")  # fmt: skip
+    names = ("name", "tenant", "kind", "position", "failover_group", "failures", "rests_until",
+             "created_at", "changed_at")  # fmt: skip
     return {name: getattr(transport, name) for name in names} | {
         "state": transport.state(now),
         "rate": None if rate is None else {"sends": rate.sends, "within": rate.within / 1000},
     }
 
 
-_COLUMNS = ("transport", "state", "kind", "position", "rate", "failures", "note")
+_COLUMNS = ("transport", "state", "kind", "position", "failover", "rate", "failures", "note")
+#: shown where there is no failover group
+_NO_GROUP = "none"
 
 
 def _transport_row(each: ConfiguredTransport, now: int) -> tuple[object, ...]:
     rate, note = _rate_text(each), _transport_note(each, now)
-    return each.name, each.state(now), each.kind, each.position, rate, each.failures, note
+    group = each.failover_group or _NO_GROUP
+    return each.name, each.state(now), each.kind, each.position, group, rate, each.failures, note
 
 
 def _transport_lines(transport: ConfiguredTransport, now: int) -> Iterator[tuple[str, object]]:
@@ -235,6 +243,7 @@ def _transport_lines(transport: ConfiguredTransport, now: int) -> Iterator[tuple
     if note := _transport_note(transport, now):
         yield ("note", note)
     yield ("position", transport.position)
+    yield ("failover group", transport.failover_group or _NO_GROUP)
     yield ("rate", _rate_text(transport) or "no limit")
     yield ("failures", transport.failures)
     yield ("changed", f"{iso_time(transport.changed_at)} ({ago(transport.changed_at, now)})")
@@ -279,6 +288,7 @@ def add(  # noqa: PLR0913 - options
     kind: str,
     position: int | None,
     rate: str | None,
+    failover_group: str | None,
     tenant: str | None,
     who: str,
     why: str,
@@ -286,12 +296,16 @@ def add(  # noqa: PLR0913 - options
 ) -> None:
     """Add a transport; mail that names none uses the first one.
 
+    If a transport fails, mail that did not name it moves to another one of the same
+    --failover-group; without a group it waits. Mail that was to be signed with a DKIM key moves
+    only to a transport with a key for its domain, or to Resend, which signs by itself.
+
     Passwords and keys are read now and stored encrypted. If a file or variable changes later, run:
     oncebox transport change.
     """
     config = _new_config(kind, _with_secrets(typed))
     _check_config(name, config)
-    limit = _parse_rate(rate)
+    limit, group = _parse_rate(rate), _check_group(failover_group or "", kind)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
         new = NewTransport(
@@ -300,6 +314,8 @@ def add(  # noqa: PLR0913 - options
             config=_encrypt_config(components, entry.tenant, name, config),
             position=position or 0,
             rate=limit if limit and limit.sends else None,
+            failover_group=group,
+            signs=configs.signing_domains(config),
         )
         return transports.add(tx, new, entry)
 
@@ -311,6 +327,7 @@ def add(  # noqa: PLR0913 - options
     epilog=examples(
         "oncebox transport change relay --password file:/run/secrets/smtp",
         "oncebox transport change relay --rate 100/1min --position 1",
+        "oncebox transport change relay --failover-group main",
     ),
 )
 @click.argument("name")
@@ -325,13 +342,14 @@ def change(  # noqa: PLR0913 - as above
     name: str,
     position: int | None,
     rate: str | None,
+    failover_group: str | None,
     tenant: str | None,
     who: str,
     why: str,
     **typed: Any,
 ) -> None:
     """Change the given options of a transport and reset its circuit breaker."""
-    if position is None and rate is None and not any(typed.values()):
+    if {position, rate, failover_group} == {None} and not any(typed.values()):
         raise click.UsageError("give an option to change, such as --rate 100/1min")
     given, limit = _with_secrets(typed), _parse_rate(rate)
 
@@ -345,6 +363,10 @@ def change(  # noqa: PLR0913 - as above
             config=_encrypt_config(components, entry.tenant, name, config),
             position=known.position if position is None else position,
             rate=known.rate if limit is None else limit if limit.sends else None,
+            failover_group=_check_group(
+                known.failover_group if failover_group is None else failover_group, known.kind
+            ),
+            signs=configs.signing_domains(config),
         )
         return transports.change(tx, new, entry, seen=known.changed_at)
 
@@ -355,7 +377,7 @@ def change(  # noqa: PLR0913 - as above
 @tenant_option
 @with_context
 def list_(call: CommandContext, *, tenant: str | None) -> None:
-    """List transports in order of use, and their state.
+    """List transports in order of use, their state and failover group.
 
     Until one is added, mail goes to `log`, which stores it and sends nothing.
     """
@@ -447,12 +469,25 @@ def _change_transport(  # noqa: PLR0913 - options
 
 
 def _check_config(name: str, config: TransportConfig) -> None:
+    _check_name(name, "transport")
+    configs.open_transport(config)
+
+
+def _check_group(name: str, kind: str) -> str:
+    """Return the failover group of a transport; empty if it has none."""
+    if name:
+        _check_name(name, "failover group")
+    if name and kind == LOG_TRANSPORT:
+        raise ConfigInvalid("a log transport sends nothing, so it has no failover group; omit it")
+    return name
+
+
+def _check_name(name: str, what: str) -> None:
     if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ConfigInvalid(
-            f"the name of a transport has 1 to {_MAX_NAME_LENGTH} printable characters, and no "
+            f"the name of a {what} has 1 to {_MAX_NAME_LENGTH} printable characters, and no "
             "blank at its ends"
         )
-    configs.open_transport(config)
 
 
 def _encrypt_config(

@@ -48,7 +48,7 @@ def _arrival_sentence(facts: DeliveryRecord, now: int) -> str:
 
 
 def _tries_sentence(tries: Sequence[DeliveryTry], now: int) -> Iterator[str]:
-    failed = [each for each in tries if each.error]
+    failed = [each for each in tries if each.error and each.outcome != "held"]
     if failed:
         last = failed[-1]
         count = f"{len(failed)} tries failed, the last" if len(failed) > 1 else "A try failed"
@@ -75,7 +75,7 @@ def _state_sentence(facts: DeliveryRecord, now: int) -> str:
     outcome = _OUTCOME_TEXTS.get(facts.outcome or "", facts.outcome or "unknown")
     ended = f" {ago(facts.ended_at, now)}" if facts.ended_at is not None else ""
     if facts.state is DeliveryState.DONE:
-        return f"It is done{ended}: {outcome}."
+        return f"It was done{ended}: {outcome}."
     if facts.state is DeliveryState.DEAD:
         return f"It was given up{ended}: {outcome}."
     if facts.state is DeliveryState.HELD:

@@ -43,8 +43,12 @@ def print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def _print_error_line(code: str, message: str, *, retry_safe: bool, as_json: bool) -> None:
-    from oncebox.cli.output.printer import escape, to_json  # noqa: PLC0415 - help needs none
+    from oncebox.cli.output.printer import escape_lines, to_json  # noqa: PLC0415 - help needs none
 
     fact = {"code": code, "message": message, "retry_safe": retry_safe}
-    line = to_json({"error": fact}) if as_json else f"error: {code}: {escape(message)}"
-    click.echo(line, err=True)
+    if as_json:
+        click.echo(to_json({"error": fact}), err=True)
+        return
+    # The other lines are indented, so that none of them looks like an error of its own.
+    lines = "\n  ".join(escape_lines(message))
+    click.echo(f"error: {code}: {lines}", err=True)

@@ -2,6 +2,7 @@
 
 Escaped are the controls (C0, DEL, C1), the line separators, lone surrogates and everything
 that Unicode calls ignorable: zero-width, bidirectional, variation, tag and filler characters.
+A ``Block`` is shown as lines; in everything else a line end is escaped too.
 """
 
 import json
@@ -30,6 +31,18 @@ _ONE_BYTE, _TWO_BYTES = 0xFF, 0xFFFF
 def escape(text: str) -> str:
     r"""Return text that is safe to print: ``\x1b``, ``\u202e``; a backslash is doubled."""
     return _IN_TEXT.sub(lambda match: _text_escape(match[0]), text)
+
+
+class Block(str):
+    """Text of several lines, which an outline shows line by line."""
+
+    __slots__ = ()
+
+
+def escape_lines(text: str) -> list[str]:
+    """Return the lines of a text, each safe to print; a CR LF is one line end."""
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return [escape(line) for line in lines] if text else []
 
 
 def to_json(value: object) -> str:
@@ -103,12 +116,19 @@ class Printer:
             self.line(*row)
 
     def outline(self, rows: Iterable[Cells]) -> None:
-        """Print rows that each begin with a name."""
+        """Print rows that each begin with a name; a ``Block`` is a row for each of its lines."""
         for name, *cells in rows:
-            if self.on_terminal:
-                click.echo(f"{_text(name):<{_NAME_WIDTH}}{'  '.join(map(_text, cells))}".rstrip())
+            if cells and isinstance(cells[0], Block):
+                for line in escape_lines(cells[0]):
+                    self._named_row(_text(name), [line])
             else:
-                self.line(name, *cells)
+                self._named_row(_text(name), list(map(_text, cells)))
+
+    def _named_row(self, name: str, texts: list[str]) -> None:
+        if self.on_terminal:
+            click.echo(f"{name:<{_NAME_WIDTH}}{'  '.join(texts)}".rstrip())
+        else:
+            click.echo("\t".join([name, *texts]))
 
     def listing(
         self,

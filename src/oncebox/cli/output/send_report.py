@@ -140,7 +140,11 @@ def _unknown_sentences(send: Send, now: int) -> Iterator[str]:
         else f"Its outcome {unknown}, and it is repeated as configured."
     )
     if send.on_unknown is OnUnknown.REPLAY and send.repeat_mode is None:
-        yield "The time in which the provider remembers the key is over, so it is held."
+        yield (
+            "The provider is not known to honour idempotency keys, so it is held."
+            if send.replay_until is None
+            else "The provider may have forgotten the key, or too many tries failed, so it is held."
+        )
     yield "A report from the provider, or an operator, settles it for good."
 
 
@@ -152,13 +156,26 @@ def _waiting_sentence(send: Send, transport: ConfiguredTransport | None, now: in
     elif transport.state(now) == "resting" and transport.rests_until is not None:
         yield (
             f"Its transport {transport.name} rests after {transport.failures} failures and is "
-            f"tried again {ago(transport.rests_until, now)}."
+            f"tried again {ago(transport.rests_until, now)}. {_why_it_stays(send, transport)}"
         )
     elif send.due_at is not None and send.due_at > now:
         yield f"It is due {ago(send.due_at, now)}."
     else:
         waited = duration(max(0, now - (send.due_at or send.created_at)))
         yield f"It has been due for {waited}; a worker must run."
+
+
+def _why_it_stays(send: Send, transport: ConfiguredTransport) -> str:
+    """Return why no other transport has taken a send over, or may not."""
+    if send.pinned:
+        return "The request named this transport, so no other one is used."
+    if not transport.failover_group:
+        return (
+            "It has no failover group, so no other one takes over: "
+            "oncebox transport change NAME --failover-group GROUP."
+        )
+    signs = ", and signs mail of its sender's domain" if send.must_sign else ""
+    return f"Another one of the group {transport.failover_group} takes over if it works{signs}."
 
 
 Lines = Iterator[tuple[object, ...]]
@@ -185,7 +202,8 @@ def send_lines(
     yield ("about", send.event_type, send.entity_id)
     yield ("key", send.key.hex())
     yield ("message-id", send.message_id)
-    yield ("transport", send.transport)
+    named = "named by the request" if send.pinned else ""
+    yield ("transport", send.transport, named, "must be signed" if send.must_sign else "")
     yield from _origin_lines(send)
     yield ("requested", time_and_age(send.created_at, now), f"{send.size} bytes")
     if send.rearms:

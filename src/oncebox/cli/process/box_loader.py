@@ -29,15 +29,16 @@ def parse_target(target: str) -> tuple[str, str]:
     return module, attribute
 
 
-def load_box(target: str) -> "Oncebox":
-    """Import a box; the current folder is searched first."""
+def load_box(target: str, *, policies_suffice: bool = False) -> "Oncebox":
+    """Import a box with handlers, or with policies; the current folder is searched first."""
     from oncebox.box import Oncebox  # noqa: PLC0415 - not needed to check a name
 
     module, attribute = parse_target(target)
     found = _get_attribute(_import_module(module), attribute)
     if not isinstance(found, Oncebox):
         raise ConfigInvalid(f"{target} is a {type(found).__name__}, not an Oncebox")
-    if not found.handlers.sources:
+    suffices = found.handlers.sources or (policies_suffice and found.handlers.policies)
+    if not suffices:
         raise ConfigInvalid(f"{target} has no handlers; register one with @box.on(source)")
     return found
 

@@ -145,7 +145,7 @@ def first_delivery_command(box: Oncebox) -> str:
     source = box.handlers.sources[0]
     parts = ["delivery", "accept", source, "--key", "first"]
     if box.handlers.find(source, "") is None:
-        parts += ["--type", "TYPE"]
+        parts += ["--type", box.handlers.types(source)[0]]
     parts += ["--body", '{"name": "Ada"}', *_location_options(box)]
     return shlex.join(parts)
 

@@ -1,6 +1,6 @@
-"""`client.deliveries` (list, inspect, replay, claim, work), `client.quarantine` and `Work`."""
+"""`client.deliveries` (accept, list, replay, claim, work), `client.quarantine` and `Work`."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -13,7 +13,9 @@ from oncebox.errors import LeaseLost, OnceboxError
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function
 from oncebox.schemas.deliveries import (
+    AcceptedDelivery,
     AdmitResult,
+    BatchItem,
     Delivery,
     DeliveryInspection,
     DeliveryPage,
@@ -27,6 +29,7 @@ from oncebox.schemas.deliveries import (
     RejectedRequestPage,
     ReplayDelivery,
     ReplayResult,
+    SubmitDelivery,
 )
 from oncebox.schemas.fields import ReasonBody
 from oncebox.schemas.pull import (
@@ -154,6 +157,40 @@ class AsyncDeliveries(AsyncResource):
         """Effects of claimed deliveries."""
         return AsyncEffects(self._runner)
 
+    async def accept(
+        self,
+        source: str,
+        *,
+        key: str | None = None,
+        body: bytes | str = b"",
+        type: str = "",
+        headers: Iterable[tuple[str, str]] = (),
+        order_key: str | None = None,
+    ) -> AcceptedDelivery:
+        """Store an event once. When this returns, it is on disk.
+
+        The same ``key`` is the same event; without one, the same body is. ``arrival`` of the
+        answer is ``new``, ``duplicate``, or ``conflict`` if the key is known with another body.
+
+        Raises: InputRefused, SourceUnknown, SourcePaused, Forbidden, StoreUnavailable.
+        """
+        event = plans.submission(
+            source, key=key, body=body, type=type, headers=headers, order_key=order_key
+        )
+        call = post_call(AcceptedDelivery, event, "deliveries", repeatable=True)
+        return await self._run(call)
+
+    async def accept_batch(self, deliveries: Iterable[SubmitDelivery]) -> Sequence[BatchItem]:
+        """Store several events in their order, each once and by itself.
+
+        Make each with ``oncebox.client.submission``. The answers have the order of the events;
+        ``error`` of an answer says why its event was not stored. After an exception, submit all
+        of them again: those that were stored are duplicates then.
+
+        Raises: Forbidden, StoreUnavailable.
+        """
+        return await self._run(plans.accept_batch_plan(deliveries))
+
     def list(
         self, *, state: DeliveryState | str | None = None, source: str | None = None
     ) -> AsyncIterator[Delivery]:
@@ -185,13 +222,17 @@ class AsyncDeliveries(AsyncResource):
         *,
         why: str,
         effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        results: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
         """Run a done or dead delivery again; effects that are done stay done.
 
-        ``effects`` is your decision on effects with an unknown outcome.
+        ``effects`` is your decision on effects with an unknown outcome, ``results`` what those
+        that are done have returned; without it, their repeat returns ``NO_RESULT``.
         """
-        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        body = ReplayDelivery(
+            why=why, effects=dict(effects or {}), results=dict(results or {}), dry_run=dry_run
+        )
         # Not repeatable: a second replay would run the delivery a second time.
         call = post_call(ReplayResult, body, "deliveries", id, "replay", repeatable=dry_run)
         return await self._run(call)
@@ -206,10 +247,13 @@ class AsyncDeliveries(AsyncResource):
         *,
         why: str,
         effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        results: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """Run a held delivery; ``effects`` is your decision on those with unknown outcome."""
-        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        """Run a held delivery; ``effects`` and ``results`` as in ``replay``."""
+        body = ReplayDelivery(
+            why=why, effects=dict(effects or {}), results=dict(results or {}), dry_run=dry_run
+        )
         call = post_call(ReplayResult, body, "deliveries", id, "release", repeatable=dry_run)
         return await self._run(call)
 

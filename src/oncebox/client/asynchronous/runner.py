@@ -6,10 +6,10 @@ is generated from this package.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import httpx2
 
@@ -36,6 +36,8 @@ from oncebox.errors.http import Unauthenticated
 from oncebox.model.deliveries.effects import is_async
 
 T = TypeVar("T")
+R = TypeVar("R")
+Items: TypeAlias = Iterable[T] | AsyncIterable[T]
 
 
 class AsyncRunner:
@@ -105,6 +107,20 @@ class AsyncRunner:
         while (page := await self.run(follower.next())) is not None:
             for item in page.data:
                 yield item
+
+    async def run_in_chunks(
+        self,
+        items: Items[T],
+        is_full: Callable[[Sequence[T], T], bool],
+        plan: Callable[[Sequence[T]], Plan[list[R]]],
+    ) -> AsyncIterator[R]:
+        """Run a plan for some items at a time; yield the results of each.
+
+        ``is_full`` says whether a chunk ends before the next item.
+        """
+        async for chunk in _chunks(items, is_full):
+            for result in await self.run(plan(chunk)):
+                yield result
 
     async def _run_step(self, step: Step) -> Any:
         match step:
@@ -227,6 +243,28 @@ class AsyncHeartbeats:
         if await self._runner.run(heartbeats):
             with suppress(RuntimeError):  # the block has ended already
                 self._scope.reschedule(asyncio.get_running_loop().time())
+
+
+async def _each(items: Items[T]) -> AsyncIterator[T]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+async def _chunks(
+    items: Items[T], is_full: Callable[[Sequence[T], T], bool]
+) -> AsyncIterator[list[T]]:
+    chunk: list[T] = []
+    async for item in _each(items):
+        if is_full(chunk, item):
+            yield chunk
+            chunk = []
+        chunk.append(item)
+    if chunk:
+        yield chunk
 
 
 class _OpenStream(NamedTuple):

@@ -1,9 +1,9 @@
 """`client.sends` (send, batch, wait, resolve), `client.transports`, `client.suppressions`."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from oncebox.client.asynchronous import AsyncSender
-from oncebox.client.asynchronous.runner import AsyncResource
+from oncebox.client.asynchronous.runner import AsyncResource, Items
 from oncebox.client.core import send_plans
 from oncebox.client.core.calls import (
     Call,
@@ -14,6 +14,7 @@ from oncebox.client.core.calls import (
     page_call,
     post_call,
 )
+from oncebox.client.core.send_plans import ManyProgress, ManyResult, ManySends
 from oncebox.errors import KeyInvalid
 from oncebox.model.sends.send import SendState
 from oncebox.schemas.fields import ListQuery, ReasonBody
@@ -63,6 +64,26 @@ class AsyncSends(AsyncSender, AsyncResource):
             repeatable=True,
         )
         return await self._run(call)
+
+    def send_many(
+        self,
+        sends: Items[SendRequest],
+        *,
+        on_progress: Callable[[ManyProgress], object] | None = None,
+        patience: float = 300.0,
+    ) -> AsyncIterator[ManyResult]:
+        """Send any number of mails, each once; yield their results in the same order.
+
+        Make each with ``oncebox.client.send_request``, with event_type and entity_id: run it
+        again after a crash, and what was stored before is not sent again. The mails are read and
+        sent while you iterate, some in each request, and none is kept; ``on_progress`` is called
+        after each request. A mail that is refused has an ``error``, and the others are sent.
+        While the service is busy or away, a request is repeated for ``patience`` seconds.
+
+        Raises: NoAnswer, TooManyRequests, Unauthenticated.
+        """
+        many = ManySends(on_progress, patience)
+        return self._runner.run_in_chunks(sends, many.is_full, many.plan)
 
     async def wait(self, id: str, *, within: float = 60.0) -> SendAnswer:
         """Return the outcome of a send, or its state after ``within`` seconds."""

@@ -78,6 +78,8 @@ class AsyncSources(AsyncResource):
         cidrs: TextList | UnsetType | None = UNSET,
         expect: dict[str, str] | UnsetType | None = UNSET,
         allow_unsigned: bool | UnsetType | None = UNSET,
+        inbound: bool | UnsetType | None = UNSET,
+        inbox: str | UnsetType | None = UNSET,
     ) -> CreatedSource:
         """Add a source; its secrets are encrypted and never shown again.
 
@@ -111,6 +113,8 @@ class AsyncSources(AsyncResource):
             cidrs=cidrs,
             expect=expect,
             allow_unsigned=allow_unsigned,
+            inbound=inbound,
+            inbox=inbox,
         )
         return await self._run(create_call(CreatedSource, body, idempotency_key, "sources"))
 
@@ -141,6 +145,8 @@ class AsyncSources(AsyncResource):
         cidrs: TextList | UnsetType | None = UNSET,
         expect: dict[str, str] | UnsetType | None = UNSET,
         allow_unsigned: bool | UnsetType | None = UNSET,
+        inbound: bool | UnsetType | None = UNSET,
+        inbox: str | UnsetType | None = UNSET,
     ) -> Source:
         """Change a source; fields that are not given stay, None restores the default."""
         body = SourceChange(
@@ -167,6 +173,8 @@ class AsyncSources(AsyncResource):
             cidrs=cidrs,
             expect=expect,
             allow_unsigned=allow_unsigned,
+            inbound=inbound,
+            inbox=inbox,
         )
         call = Call(method="PATCH", path=api_path("sources", name), answer=Source, body=body)
         return await self._run(call)

@@ -25,6 +25,7 @@ from oncebox.core import clock
 from oncebox.errors import BodyTooLarge, LeaseLost, NotDone, NotFound, OnceboxError, Transient
 from oncebox.model.deliveries.effects import (
     CALL_TIMEOUT,
+    NO_RESULT,
     Done,
     Function,
     Safety,
@@ -138,8 +139,9 @@ class BaseAction:
 
     @property
     def result(self) -> Any:
-        """The stored result of an action that is done."""
-        return self._current.result
+        """The stored result of an action that is done; ``NO_RESULT`` if none is stored."""
+        current = self._current
+        return NO_RESULT if current.state == "done" and not current.has_result else current.result
 
     @property
     def key(self) -> str:
@@ -238,16 +240,21 @@ class BaseAction:
         with suppress(BodyTooLarge):
             yield from self._post_done(result, encoded_result(result))
             return
-        yield from self._post_done(result, None)
+        yield from self._post_done(result, msgspec.UNSET)
 
-    def _post_done(self, result: Any, stored: msgspec.Raw | None) -> Plan[None]:
+    def _post_done(self, result: Any, stored: msgspec.Raw | msgspec.UnsetType) -> Plan[None]:
         options = self._options
         call = done_call(options.attempt_id, self.name, self._fence, stored, options.uses)
         action = yield from perform(replace(call, within=2 * self._options.lease))
         self._ended = True
-        stored_result = result if action.result is None else action.result
+        stored_result = action.result if action.has_result else result
         self._begun = msgspec.structs.replace(
-            self._current, state="done", fence=None, result=stored_result, lease_until=None
+            self._current,
+            state="done",
+            fence=None,
+            result=stored_result,
+            has_result=True,
+            lease_until=None,
         )
 
     def _record_not_done(self) -> Plan[None]:

@@ -1,4 +1,4 @@
-"""Inbox requests without I/O: wait for a code or link by long poll, list messages, close.
+"""Inbox requests without I/O: wait for a code, link or message by long poll, list messages, close.
 
 Long polls come first. Where a proxy cuts or buffers them, short polls with the resume token and
 pauses with backoff follow, until a long poll is tried again. All polls of a wait have one request
@@ -48,6 +48,7 @@ from oncebox.schemas.artifacts import (
 from oncebox.schemas.inboxes import CloseInbox, Inbox, PolicyChange
 from oncebox.schemas.messages import MessagePage, MessageQuery
 
+WaitKind = Literal["code", "link", "message"]
 #: seconds of one poll; a proxy may drop it silently, and then this much time is lost
 _LONGEST_POLL = 20.0
 #: seconds until a long poll is tried again
@@ -59,7 +60,7 @@ _ANSWER_TIMEOUT = 5.0
 
 
 def wait_plan(
-    kind: Literal["code", "link"],
+    kind: WaitKind,
     inboxes: str | Sequence[str],
     *,
     within: float,
@@ -67,7 +68,7 @@ def wait_plan(
     grace: float,
     **filters: Any,
 ) -> Plan[Grant]:
-    """Wait for a code or a link, and claim it; filters that are None are left out."""
+    """Wait for a code, a link or a message, and claim it; filters that are None are left out."""
     sender = filters.pop("sender", None)
     if sender is not None:
         filters["sender"] = sender if isinstance(sender, str) else list(sender) or None
@@ -87,7 +88,7 @@ class WaitPlan:
     """One wait and its progress."""
 
     inboxes: tuple[str, ...]
-    kind: Literal["code", "link"]
+    kind: WaitKind
     filters: dict[str, Any]
     #: seconds
     within: float
@@ -114,7 +115,7 @@ class WaitPlan:
             raise InboxInvalid("name at least one inbox to wait in")
 
     def plan(self) -> Plan[Grant]:
-        """Return the granted code or link."""
+        """Return the grant."""
         allowed: float = yield TimeoutStep()
         polls = self._polls = PollSchedule(within=self.within + self.grace, longest=_LONGEST_POLL)
         while True:

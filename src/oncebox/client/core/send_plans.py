@@ -1,10 +1,11 @@
-"""Plans without I/O: send a mail, long-poll for its outcome; the request body of a batch mail.
+"""Plans without I/O: send a mail, long-poll for its outcome, send many; batch request bodies.
 
 A repeated request is the same mail, so a lost answer is harmless. All long polls of one wait
 share one deadline; after a poll that failed or was cut comes a pause with backoff.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 import msgspec
@@ -22,11 +23,27 @@ from oncebox.client.core.calls import (
     perform,
 )
 from oncebox.core import clock
-from oncebox.errors import ConfigInvalid, KeyInvalid, OnceboxError
+from oncebox.errors import (
+    BodyTooLarge,
+    ConfigInvalid,
+    InputRefused,
+    KeyInvalid,
+    NotFound,
+    OnceboxError,
+    StateConflict,
+)
+from oncebox.errors.http import FieldsInvalid, IdempotencyKeyMissing
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import Instant, SendOptions
 from oncebox.model.sends.send import OnUnknown, Retention, SendState, answer_status
-from oncebox.schemas.sends import SendAnswer, SendRequest, SendWait, request_from_options
+from oncebox.schemas.sends import (
+    BatchAnswer,
+    BatchRequest,
+    SendAnswer,
+    SendRequest,
+    SendWait,
+    request_from_options,
+)
 
 #: seconds of one poll; proxies may drop a longer one silently
 _LONGEST_POLL = 20.0
@@ -34,6 +51,12 @@ _LONGEST_POLL = 20.0
 _LARGE_MAIL = 64 * 1024
 #: seconds after which a late answer counts as lost
 _ANSWER_TIMEOUT = 5.0
+#: mails and bytes of one request of ``send_many``, at first
+_MANY, _MANY_BYTES = 100, 8 * 1024 * 1024
+#: errors of single mails, because of which the others of a request are sent without them
+_ABOUT_MAILS = (
+    InputRefused, BodyTooLarge, FieldsInvalid, IdempotencyKeyMissing, StateConflict, NotFound,
+)  # fmt: skip
 
 
 def send_request(  # noqa: PLR0913 - the options of a send
@@ -43,10 +66,11 @@ def send_request(  # noqa: PLR0913 - the options of a send
     entity_id: str = "",
     version: int = 1,
     key: str | None = None,
-    on_unknown: OnUnknown | str = "hold",
+    on_unknown: OnUnknown | str = "replay",
     send_at: Instant | None = None,
     valid_until: Instant | None = None,
     transport: str = "",
+    failover_group: str = "",
     retention: Retention | str = "transactional",
     interval: float = 0,
     attempt_id: str | None = None,
@@ -69,6 +93,7 @@ def send_request(  # noqa: PLR0913 - the options of a send
             send_at=send_at,
             valid_until=valid_until,
             transport=transport,
+            failover_group=failover_group,
             retention=retention,
             interval=interval,
             attempt_id=attempt_id,
@@ -166,3 +191,121 @@ def _check_wait(seconds: float) -> float:
     if not 0 <= seconds < inf:
         raise ConfigInvalid(f"a wait is a number of seconds from zero on, not {seconds}")
     return seconds
+
+
+_Outcome = tuple[SendAnswer | None, OnceboxError | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyResult:
+    """The result of one mail of ``send_many``: its answer, or the error that refused it."""
+
+    #: its position in the input, from 0
+    number: int
+    request: SendRequest
+    answer: SendAnswer | None = None
+    error: OnceboxError | None = None
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it was stored before, by an earlier run or by an equal mail."""
+        return self.answer is not None and not (self.answer.created or self.answer.rearmed)
+
+
+class ManyProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How many mails of ``send_many`` were answered so far."""
+
+    done: int = 0
+    #: stored by this run
+    created: int = 0
+    #: stored before
+    repeated: int = 0
+    #: refused; their results have an ``error``
+    refused: int = 0
+
+
+class ManySends:
+    """Sends any number of mails, some in each request; keeps none of them.
+
+    A request that is refused because of a mail is divided until only that mail is left, so
+    the others are sent. A mail is recognised by its event type, entity and recipients, so a
+    request may be repeated, by this run or by the next one.
+    """
+
+    def __init__(
+        self,
+        on_progress: Callable[[ManyProgress], object] | None,
+        patience: float,
+    ) -> None:
+        self._on_progress = on_progress
+        self._patience = _check_wait(patience)
+        self._most = _MANY
+        self._bytes = 0
+        self.progress = ManyProgress()
+
+    def is_full(self, chunk: Sequence[SendRequest], following: SendRequest) -> bool:
+        """Return whether these mails are sent before the next one is added."""
+        size = _size(following)
+        self._bytes = self._bytes + size if chunk else size
+        if len(chunk) < self._most and self._bytes <= _MANY_BYTES:
+            return False
+        self._bytes = size
+        return bool(chunk)
+
+    def plan(self, chunk: Sequence[SendRequest]) -> Plan[list[ManyResult]]:
+        """Send these mails; return their results in the same order."""
+        first = self.progress.done
+        outcomes = yield from self._store(chunk)
+        results = [
+            ManyResult(number=first + at, request=request, answer=answer, error=error)
+            for at, (request, (answer, error)) in enumerate(zip(chunk, outcomes, strict=True))
+        ]
+        repeated = sum(each.repeated for each in results)
+        refused = sum(each.error is not None for each in results)
+        before = self.progress
+        self.progress = ManyProgress(
+            done=before.done + len(results),
+            created=before.created + len(results) - repeated - refused,
+            repeated=before.repeated + repeated,
+            refused=before.refused + refused,
+        )
+        if self._on_progress is not None:
+            self._on_progress(self.progress)
+        return results
+
+    def _store(self, chunk: Sequence[SendRequest]) -> Plan[list[_Outcome]]:
+        if len(chunk) > self._most:
+            return (yield from self._store_halves(chunk))
+        try:
+            answer = yield from self._store_patiently(chunk)
+        except _ABOUT_MAILS as error:
+            if len(chunk) == 1:
+                return [(None, error)]
+            if isinstance(error, FieldsInvalid) and error.pointer == "/sends":
+                self._most = len(chunk) // 2  # the limit of this service is lower
+            return (yield from self._store_halves(chunk))
+        return [(each, None) for each in answer.data]
+
+    def _store_halves(self, chunk: Sequence[SendRequest]) -> Plan[list[_Outcome]]:
+        middle = len(chunk) // 2
+        before = yield from self._store(chunk[:middle])
+        return before + (yield from self._store(chunk[middle:]))
+
+    def _store_patiently(self, chunk: Sequence[SendRequest]) -> Plan[BatchAnswer]:
+        """Repeat a request that may succeed later, after the pause that the service asks for."""
+        polls = PollSchedule(within=self._patience, longest=0.0)
+        call = Call(
+            method="POST",
+            path=api_path("sends", "batch"),
+            answer=BatchAnswer,
+            body=BatchRequest(sends=[*chunk]),
+            repeatable=True,
+        )
+        while True:
+            try:
+                return (yield from perform(call))
+            except OnceboxError as error:
+                pause = polls.pause_after_error(error)
+                if not is_transient(error) or pause > polls.left:
+                    raise
+            yield PauseStep(pause)

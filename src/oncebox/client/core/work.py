@@ -1,4 +1,4 @@
-"""Pull work: the claim loop, effects that happen once, heartbeats, settlement; no I/O.
+"""Submitted events; pull work: claim loop, effects, heartbeats, settlement; no I/O.
 
 An error inside a work block is reported to the service and logged, and the loop continues with
 the next delivery: one bad delivery does not end its worker.
@@ -9,7 +9,7 @@ import logging
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -49,6 +49,7 @@ from oncebox.errors import (
 from oncebox.model.deliveries.effects import (
     CALL_TIMEOUT,
     KEY_WINDOW,
+    NO_RESULT,
     Done,
     Function,
     Safety,
@@ -59,7 +60,14 @@ from oncebox.model.deliveries.effects import (
 )
 from oncebox.model.deliveries.retry import describe_error, failure_from_error
 from oncebox.model.validation import check_key
-from oncebox.schemas.deliveries import Effect
+from oncebox.schemas.deliveries import (
+    MAX_BATCH,
+    AcceptedDeliveries,
+    BatchItem,
+    Effect,
+    SubmitDeliveries,
+    SubmitDelivery,
+)
 from oncebox.schemas.pull import (
     BeginEffect,
     BeginEffectResult,
@@ -78,12 +86,65 @@ from oncebox.schemas.pull import (
 _LONGEST_POLL = 45.0
 #: bytes of a result; the service takes a request of one mebibyte
 _MAX_RESULT_SIZE = 1_000_000
+#: bytes of bodies and headers that one request submits, unless a single event has more; the
+#: service takes a request of one mebibyte, with bodies in base64
+_MAX_BATCH_SIZE = 500_000
 #: seconds for reports that are useful but not worth waiting for
 _SHORT_TIMEOUT = 5.0
 #: seconds; the longest wait that the service takes
 _MAX_RETRY_AFTER = 3_000_000.0
 
 _log = logging.getLogger("oncebox.client")
+
+
+def submission(
+    source: str,
+    *,
+    key: str | None = None,
+    body: bytes | str = b"",
+    type: str = "",  # noqa: A002 - the word users know
+    headers: Iterable[tuple[str, str]] = (),
+    order_key: str | None = None,
+) -> SubmitDelivery:
+    """Return an event of a batch; see ``client.deliveries.accept_batch``."""
+    content = {"text": body} if isinstance(body, str) else {"body": body}
+    return SubmitDelivery(
+        source=source,
+        key=key,
+        type=type,
+        headers=[(name, value) for name, value in headers],
+        order_key=order_key,
+        **content,
+    )
+
+
+def accept_batch_plan(deliveries: Iterable[SubmitDelivery]) -> Plan[list[BatchItem]]:
+    """Submit events in as many requests as they need, one after the other."""
+    answers: list[BatchItem] = []
+    for part in _batches(deliveries):
+        body = SubmitDeliveries(deliveries=part)
+        call = post_call(AcceptedDeliveries, body, "deliveries", "batch", repeatable=True)
+        answers += (yield from perform(call)).data
+    return answers
+
+
+def _batches(deliveries: Iterable[SubmitDelivery]) -> Iterator[list[SubmitDelivery]]:
+    part: list[SubmitDelivery] = []
+    size = 0
+    for each in deliveries:
+        added = _submitted_size(each)
+        if part and (len(part) == MAX_BATCH or size + added > _MAX_BATCH_SIZE):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += added
+    if part:
+        yield part
+
+
+def _submitted_size(each: SubmitDelivery) -> int:
+    headers = sum(len(name) + len(value) for name, value in each.headers)
+    return len(each.body or (each.text or "").encode()) + headers
 
 
 def new_request_key() -> str:
@@ -248,7 +309,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
             return (yield from self._perform(begun, requested_at))
         before = self._earlier_effect(begun)
         if before.state == "done":
-            return before.result
+            return stored_result(before)
         return (yield from self._verify(begun.key, before))
 
     def _begin(self) -> Plan[BeginEffectResult]:
@@ -327,7 +388,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         known = self._earlier_effect(begun)
         if known.state != "done":
             raise LeaseLost(f"effect {self.name!r} is being done by another try")
-        return known.result
+        return stored_result(known)
 
     def _record_success(self, result: Any) -> Plan[None]:
         """Record success, without the result if it cannot be stored."""
@@ -346,7 +407,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         self,
         state: Literal["done", "not_done", "unknown"],
         *,
-        result: Any = None,
+        result: Any = msgspec.UNSET,
         error: str | None = None,
         started_at: int | None = None,
         within: float | None = None,
@@ -366,10 +427,15 @@ def with_key(function: Function, key: str) -> Function:
     return functools.partial(function, idempotency_key=key)
 
 
-def encoded_result(result: Any) -> msgspec.Raw | None:
-    """Return a result as JSON; None if it cannot be stored."""
+def encoded_result(result: Any) -> msgspec.Raw | msgspec.UnsetType:
+    """Return a result as JSON; unset if it cannot be stored."""
     encoded = encode_result(result)
-    return msgspec.Raw(encoded) if encoded and len(encoded) <= _MAX_RESULT_SIZE else None
+    return msgspec.Raw(encoded) if encoded and len(encoded) <= _MAX_RESULT_SIZE else msgspec.UNSET
+
+
+def stored_result(done: Effect) -> Any:
+    """Return the result of an effect that is done; ``NO_RESULT`` if none is stored."""
+    return done.result if done.has_result else NO_RESULT
 
 
 class BaseWork:

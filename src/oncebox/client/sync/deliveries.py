@@ -1,7 +1,7 @@
 # Generated from oncebox/client/asynchronous/deliveries.py by `make sync-client`; do not edit.
-"""`client.deliveries` (list, inspect, replay, claim, work), `client.quarantine` and `Work`."""
+"""`client.deliveries` (accept, list, replay, claim, work), `client.quarantine` and `Work`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,7 +14,9 @@ from oncebox.errors import LeaseLost, OnceboxError
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function
 from oncebox.schemas.deliveries import (
+    AcceptedDelivery,
     AdmitResult,
+    BatchItem,
     Delivery,
     DeliveryInspection,
     DeliveryPage,
@@ -28,6 +30,7 @@ from oncebox.schemas.deliveries import (
     RejectedRequestPage,
     ReplayDelivery,
     ReplayResult,
+    SubmitDelivery,
 )
 from oncebox.schemas.fields import ReasonBody
 from oncebox.schemas.pull import (
@@ -152,6 +155,40 @@ class Deliveries(Resource):
         """Effects of claimed deliveries."""
         return Effects(self._runner)
 
+    def accept(
+        self,
+        source: str,
+        *,
+        key: str | None = None,
+        body: bytes | str = b"",
+        type: str = "",
+        headers: Iterable[tuple[str, str]] = (),
+        order_key: str | None = None,
+    ) -> AcceptedDelivery:
+        """Store an event once. When this returns, it is on disk.
+
+        The same ``key`` is the same event; without one, the same body is. ``arrival`` of the
+        answer is ``new``, ``duplicate``, or ``conflict`` if the key is known with another body.
+
+        Raises: InputRefused, SourceUnknown, SourcePaused, Forbidden, StoreUnavailable.
+        """
+        event = plans.submission(
+            source, key=key, body=body, type=type, headers=headers, order_key=order_key
+        )
+        call = post_call(AcceptedDelivery, event, "deliveries", repeatable=True)
+        return self._run(call)
+
+    def accept_batch(self, deliveries: Iterable[SubmitDelivery]) -> Sequence[BatchItem]:
+        """Store several events in their order, each once and by itself.
+
+        Make each with ``oncebox.client.submission``. The answers have the order of the events;
+        ``error`` of an answer says why its event was not stored. After an exception, submit all
+        of them again: those that were stored are duplicates then.
+
+        Raises: Forbidden, StoreUnavailable.
+        """
+        return self._run(plans.accept_batch_plan(deliveries))
+
     def list(
         self, *, state: DeliveryState | str | None = None, source: str | None = None
     ) -> Iterator[Delivery]:
@@ -183,13 +220,17 @@ class Deliveries(Resource):
         *,
         why: str,
         effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        results: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
         """Run a done or dead delivery again; effects that are done stay done.
 
-        ``effects`` is your decision on effects with an unknown outcome.
+        ``effects`` is your decision on effects with an unknown outcome, ``results`` what those
+        that are done have returned; without it, their repeat returns ``NO_RESULT``.
         """
-        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        body = ReplayDelivery(
+            why=why, effects=dict(effects or {}), results=dict(results or {}), dry_run=dry_run
+        )
         # Not repeatable: a second replay would run the delivery a second time.
         call = post_call(ReplayResult, body, "deliveries", id, "replay", repeatable=dry_run)
         return self._run(call)
@@ -204,10 +245,13 @@ class Deliveries(Resource):
         *,
         why: str,
         effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        results: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """Run a held delivery; ``effects`` is your decision on those with unknown outcome."""
-        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        """Run a held delivery; ``effects`` and ``results`` as in ``replay``."""
+        body = ReplayDelivery(
+            why=why, effects=dict(effects or {}), results=dict(results or {}), dry_run=dry_run
+        )
         call = post_call(ReplayResult, body, "deliveries", id, "release", repeatable=dry_run)
         return self._run(call)
 

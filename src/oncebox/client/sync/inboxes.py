@@ -25,7 +25,13 @@ from oncebox.schemas import artifacts as artifact_schemas
 from oncebox.schemas import inboxes as schemas
 from oncebox.schemas.artifacts import Artifact, ArtifactPage, ArtifactQuery, ReleaseArtifact
 from oncebox.schemas.attempts import AttemptStats
-from oncebox.schemas.messages import Message, MessagePage
+from oncebox.schemas.messages import (
+    Message,
+    MessageAttachment,
+    MessageContent,
+    MessagePage,
+    MessageText,
+)
 
 
 class Grant(artifact_schemas.Grant, frozen=True, kw_only=True, dict=True):
@@ -45,6 +51,50 @@ class Grant(artifact_schemas.Grant, frozen=True, kw_only=True, dict=True):
         """Report that it was used, so that no other worker gets it; a repeat changes nothing."""
         runner: SyncRunner = self.__dict__["_runner"]
         return runner.run(used_call(self.id))
+
+
+class MessageGrant(Grant, frozen=True, kw_only=True, dict=True):
+    """A message that was granted; ``value`` is its id, ``message`` all that the key may read.
+
+    Keys without ``read:text`` see none of the texts, which are untrusted.
+    """
+
+    @property
+    def _content(self) -> MessageContent | MessageText | None:
+        message = self.message or None
+        return message and (message.content or message.text or None)
+
+    @property
+    def subject(self) -> str | None:
+        """The subject; None if the key may not read it."""
+        return self._content.subject if self._content else None
+
+    @property
+    def sender_address(self) -> str | None:
+        """The address in From; None if the key may not read it."""
+        return (self.message and self.message.sender_address) or None
+
+    @property
+    def text(self) -> str | None:
+        """The visible text; None if the key may not read it."""
+        return self._content.text if self._content else None
+
+    @property
+    def html(self) -> str | None:
+        """The source of the HTML part, if there is one; links in it only for operators."""
+        return self._content.html if self._content else None
+
+    @property
+    def links(self) -> list[str]:
+        """The links that the link policy allows; for operators."""
+        content = self._content
+        return content.links if isinstance(content, MessageContent) else []
+
+    @property
+    def attachments(self) -> list[MessageAttachment]:
+        """The attachments, to be read with ``client.messages.attachment``; for operators."""
+        content = self._content
+        return content.attachments if isinstance(content, MessageContent) else []
 
 
 class Inbox(Resource):
@@ -160,6 +210,46 @@ class Inbox(Resource):
         )
         return Grant.of(self._runner, self._run(plan))
 
+    def wait_for_message(
+        self,
+        *,
+        subject: str | None = None,
+        sender: str | Sequence[str] | None = None,
+        has_attachment: bool | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> MessageGrant:
+        """Wait for a message in this inbox, and claim the first that matches, by number.
+
+        For mail whose arrival is the signal. The result has its subject, text, HTML and
+        attachments if the key may read them. ``has_attachment`` does not count inline ones. The
+        other parameters are as for codes.
+
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, AlreadyClaimed, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "message",
+            self.id,
+            within=within,
+            resume=resume,
+            grace=grace,
+            subject=subject,
+            sender=sender,
+            has_attachment=has_attachment,
+            purpose=purpose,
+            token=token,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return MessageGrant.of(self._runner, self._run(plan))
+
     def close(self, *, drain: float | None = None) -> schemas.Inbox:
         """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
         return self._run(close_call(self.id, drain))
@@ -175,8 +265,8 @@ class Inbox(Resource):
         """Iterate over its messages in the order of receipt.
 
         Begins after ``cursor``, which every message has. With ``follow`` it waits for more at
-        the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
-        of a message is included if the key may read it.
+        the end, forever or until nothing has come for ``idle`` seconds. Subject and sender are
+        included if the key may read text, and with ``text`` the text too.
         """
         first = messages_call(self.id, cursor=cursor, text=text or None)
         return self._runner.iterate(first, follow=follow, idle=idle)
@@ -210,7 +300,7 @@ class Inboxes(Resource):
         """Create an inbox, or return the attempt's inbox with this label.
 
         The result has all fields and the methods ``wait_for_code``, ``wait_for_link``,
-        ``messages`` and ``close``. ``lifetime`` is in seconds; 0: forever.
+        ``wait_for_message``, ``messages`` and ``close``. ``lifetime`` is in seconds; 0: forever.
         """
         body = schemas.NewInbox(
             attempt_id=attempt_id,
@@ -317,8 +407,8 @@ class Inboxes(Resource):
         """Iterate over the messages of an inbox in the order of receipt.
 
         Begins after ``cursor``, which every message has. With ``follow`` it waits for more at
-        the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
-        of a message is included if the key may read it.
+        the end, forever or until nothing has come for ``idle`` seconds. Subject and sender are
+        included if the key may read text, and with ``text`` the text too.
         """
         first = messages_call(inbox_id, cursor=cursor, text=text or None)
         return self._runner.iterate(first, follow=follow, idle=idle)
@@ -407,6 +497,47 @@ class Inboxes(Resource):
             after=after,
         )
         return Grant.of(self._runner, self._run(plan))
+
+    def wait_for_message(
+        self,
+        inboxes: str | Sequence[str],
+        *,
+        subject: str | None = None,
+        sender: str | Sequence[str] | None = None,
+        has_attachment: bool | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> MessageGrant:
+        """Wait for a message in an inbox, or in any of several, and claim the first that matches.
+
+        For mail whose arrival is the signal. The result has its subject, text, HTML and
+        attachments if the key may read them. ``has_attachment`` does not count inline ones. The
+        other parameters are as for codes.
+
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, AlreadyClaimed, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "message",
+            inboxes,
+            within=within,
+            resume=resume,
+            grace=grace,
+            subject=subject,
+            sender=sender,
+            has_attachment=has_attachment,
+            purpose=purpose,
+            token=token,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return MessageGrant.of(self._runner, self._run(plan))
 
 
 class Messages(Resource):

@@ -8,10 +8,10 @@ bounded by the deadline of the call.
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import httpcore2
 import httpx2
@@ -40,6 +40,8 @@ from oncebox.errors import OnceboxError
 from oncebox.errors.http import Unauthenticated
 
 T = TypeVar("T")
+R = TypeVar("R")
+Items: TypeAlias = Iterable[T]
 Sleep = Callable[[float], Any]
 
 
@@ -107,6 +109,19 @@ class SyncRunner:
         follower = ListFollower(call=first, follow=follow, idle=idle)
         while (page := self.run(follower.next())) is not None:
             yield from page.data
+
+    def run_in_chunks(
+        self,
+        items: Items[T],
+        is_full: Callable[[Sequence[T], T], bool],
+        plan: Callable[[Sequence[T]], Plan[list[R]]],
+    ) -> Iterator[R]:
+        """Run a plan for some items at a time; yield the results of each.
+
+        ``is_full`` says whether a chunk ends before the next item.
+        """
+        for chunk in _chunks(items, is_full):
+            yield from self.run(plan(chunk))
 
     def _run_step(self, step: Step, sleep: Sleep) -> Any:
         match step:
@@ -350,6 +365,17 @@ class _DeadlineStream(httpcore2.NetworkStream):
 
 
 _CHUNK = 65_536
+
+
+def _chunks(items: Items[T], is_full: Callable[[Sequence[T], T], bool]) -> Iterator[list[T]]:
+    chunk: list[T] = []
+    for item in items:
+        if is_full(chunk, item):
+            yield chunk
+            chunk = []
+        chunk.append(item)
+    if chunk:
+        yield chunk
 
 
 class _OpenStream(NamedTuple):

@@ -1,7 +1,7 @@
 # Generated from oncebox/client/asynchronous/sends.py by `make sync-client`; do not edit.
 """`client.sends` (send, batch, wait, resolve), `client.transports`, `client.suppressions`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from oncebox.client.core import send_plans
 from oncebox.client.core.calls import (
@@ -13,8 +13,9 @@ from oncebox.client.core.calls import (
     page_call,
     post_call,
 )
+from oncebox.client.core.send_plans import ManyProgress, ManyResult, ManySends
 from oncebox.client.sync import Sender
-from oncebox.client.sync.runner import Resource
+from oncebox.client.sync.runner import Items, Resource
 from oncebox.errors import KeyInvalid
 from oncebox.model.sends.send import SendState
 from oncebox.schemas.fields import ListQuery, ReasonBody
@@ -64,6 +65,26 @@ class Sends(Sender, Resource):
             repeatable=True,
         )
         return self._run(call)
+
+    def send_many(
+        self,
+        sends: Items[SendRequest],
+        *,
+        on_progress: Callable[[ManyProgress], object] | None = None,
+        patience: float = 300.0,
+    ) -> Iterator[ManyResult]:
+        """Send any number of mails, each once; yield their results in the same order.
+
+        Make each with ``oncebox.client.send_request``, with event_type and entity_id: run it
+        again after a crash, and what was stored before is not sent again. The mails are read and
+        sent while you iterate, some in each request, and none is kept; ``on_progress`` is called
+        after each request. A mail that is refused has an ``error``, and the others are sent.
+        While the service is busy or away, a request is repeated for ``patience`` seconds.
+
+        Raises: NoAnswer, TooManyRequests, Unauthenticated.
+        """
+        many = ManySends(on_progress, patience)
+        return self._runner.run_in_chunks(sends, many.is_full, many.plan)
 
     def wait(self, id: str, *, within: float = 60.0) -> SendAnswer:
         """Return the outcome of a send, or its state after ``within`` seconds."""

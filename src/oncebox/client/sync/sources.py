@@ -77,6 +77,8 @@ class Sources(Resource):
         cidrs: TextList | UnsetType | None = UNSET,
         expect: dict[str, str] | UnsetType | None = UNSET,
         allow_unsigned: bool | UnsetType | None = UNSET,
+        inbound: bool | UnsetType | None = UNSET,
+        inbox: str | UnsetType | None = UNSET,
     ) -> CreatedSource:
         """Add a source; its secrets are encrypted and never shown again.
 
@@ -110,6 +112,8 @@ class Sources(Resource):
             cidrs=cidrs,
             expect=expect,
             allow_unsigned=allow_unsigned,
+            inbound=inbound,
+            inbox=inbox,
         )
         return self._run(create_call(CreatedSource, body, idempotency_key, "sources"))
 
@@ -140,6 +144,8 @@ class Sources(Resource):
         cidrs: TextList | UnsetType | None = UNSET,
         expect: dict[str, str] | UnsetType | None = UNSET,
         allow_unsigned: bool | UnsetType | None = UNSET,
+        inbound: bool | UnsetType | None = UNSET,
+        inbox: str | UnsetType | None = UNSET,
     ) -> Source:
         """Change a source; fields that are not given stay, None restores the default."""
         body = SourceChange(
@@ -166,6 +172,8 @@ class Sources(Resource):
             cidrs=cidrs,
             expect=expect,
             allow_unsigned=allow_unsigned,
+            inbound=inbound,
+            inbox=inbox,
         )
         call = Call(method="PATCH", path=api_path("sources", name), answer=Source, body=body)
         return self._run(call)

@@ -17,10 +17,11 @@ import msgspec
 
 from oncebox.core.encryption import MasterKey
 from oncebox.db.database import Database
-from oncebox.errors import ConfigInvalid, NotFound, OnceboxError, SecretUnavailable, StoreError
+from oncebox.errors import ConfigInvalid, NotFound, OnceboxError, SecretUnavailable
 from oncebox.errors.http import SourceNotReady, SourcePaused
 from oncebox.ledger.admin import sources
 from oncebox.ledger.admin.sources import StoredSecret, StoredSource
+from oncebox.ledger.periodic_refresh import REFRESH_SECONDS, PeriodicRefresh
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.webhooks import source as webhooks_source
 from oncebox.model.webhooks.source import (
@@ -101,8 +102,6 @@ def _configured_secret(
         raise refuse(f"secrets[{number - 1}]", str(error)) from error
 
 
-#: seconds after which a change is seen by every process
-REFRESH_SECONDS = 2.0
 #: milliseconds after its retirement in which a secret is checked again
 _RECENTLY_RETIRED = 60_000
 
@@ -226,7 +225,7 @@ class SourceCatalog:
         return ()
 
 
-class SourceCache:
+class SourceCache(PeriodicRefresh):
     """Finds sources by address and by name; the settings file wins over the database."""
 
     def __init__(  # noqa: PLR0913 - sources of two origins, and their needs
@@ -241,16 +240,14 @@ class SourceCache:
         every: float = REFRESH_SECONDS,
     ) -> None:
         """Begin with ``written`` (of ``read_configured``); ``refresh`` adds the database's."""
+        super().__init__("sources", telemetry, every=every)
         self._database = database
-        self._telemetry = telemetry
         self._decrypter = SourceDecrypter(master_key, schemes, environ)
-        self._every = every
         self._revision: str | None = None
         self._catalog = SourceCatalog(written, (), {}, {})
         #: compiled sources by public id; removed when their source changes
         self._compiled: dict[str, Any] = {}
         self._refreshing = asyncio.Lock()
-        self._refresher: asyncio.Task[None] | None = None
 
     # lookups: never wait for the database
 
@@ -312,28 +309,6 @@ class SourceCache:
                         {} if changed else known.by_name,
                     )
                 )
-
-    def start(self) -> None:
-        """Refresh periodically; call it after the first ``refresh``."""
-        if self._refresher is None:
-            self._refresher = asyncio.create_task(self._refresh_forever())
-
-    async def close(self) -> None:
-        """Stop refreshing."""
-        if self._refresher is not None:
-            self._refresher.cancel()
-            await asyncio.gather(self._refresher, return_exceptions=True)
-            self._refresher = None
-
-    async def _refresh_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._every)
-            try:
-                await self.refresh()
-            except StoreError as error:
-                self._telemetry.count_store_error("sources", error)
-            except Exception:  # the next refresh may succeed
-                self._telemetry.log.exception("source_refresh_failed")
 
     def _replace_catalog(self, catalog: SourceCatalog) -> None:
         """Use a new catalog; log new trouble, drop the compiled form of changed sources."""

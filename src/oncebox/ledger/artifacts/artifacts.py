@@ -1,4 +1,4 @@
-"""Artifacts as stored: filed with their message, one row per value, list and get."""
+"""Artifacts as stored: filed with their message or when it is claimed, one row per value."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from oncebox.db.database import Row, SentStatement, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
-from oncebox.ledger.ciphers import attempt_fingerprint
+from oncebox.ledger.ciphers import ArtifactCipher, attempt_fingerprint
 from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.artifact import (
     BEFORE_INBOX,
@@ -20,6 +20,8 @@ from oncebox.model.inboxes.artifact import (
     Artifact,
     ArtifactChoice,
     ArtifactState,
+    ArtifactValue,
+    AwaitedMessage,
     NewArtifact,
     Supersession,
     choose_artifact,
@@ -132,6 +134,23 @@ def by_kind(newest: SentStatement, wanted: set[InboxKind]) -> dict[InboxKind, li
     return found
 
 
+def of_messages(tx: Transaction, messages: Iterable[str]) -> dict[str, Artifact]:
+    """Return the artifacts of messages that were claimed as such, by message."""
+    rows = tx.many(_sql.of_messages, sorted((id_,) for id_ in set(messages)))
+    return {each.message_id: each for each in map(to_artifact, rows)}
+
+
+def file_awaited(
+    tx: Transaction, cipher: ArtifactCipher, awaited: Iterable[AwaitedMessage]
+) -> set[str]:
+    """Store messages as artifacts, to be claimed; return the ids of those that are free.
+
+    One that another claim has stored at the same time, or another inbox of the attempt, is not.
+    """
+    rows = sorted(_awaited_row(cipher, each) for each in awaited)
+    return {str(id_) for id_, same_as in tx.many(_sql.insert, rows) if same_as is None}
+
+
 def page(  # noqa: PLR0913 - which artifacts, for whom, and how many
     tx: Transaction,
     requester: Requester,
@@ -238,6 +257,20 @@ def _artifact_row(new: _IncomingArtifact) -> Row:
         own.id, filing.delivery.tenant, filing.inbox_id, attempt_id, filing.message_id,
         message.sequence, own.kind.value, own.fingerprint, in_attempt, own.encrypted, own.rank,
         own.confidence, int(own.tied), *_message_columns(new),
+    )  # fmt: skip
+
+
+def _awaited_row(cipher: ArtifactCipher, awaited: AwaitedMessage) -> Row:
+    own, identity = awaited.artifact, awaited.identity
+    unscoped = cipher.unscoped_fingerprint(own.tenant, own.kind, identity.hex())
+    in_attempt = attempt_fingerprint(unscoped, own.attempt_id) if own.attempt_id else None
+    sealed = cipher.encrypt(own.tenant, own.id, ArtifactValue(value=own.message_id))
+    return (
+        own.id, own.tenant, own.inbox_id, own.attempt_id, own.message_id, own.sequence,
+        own.kind.value, identity, in_attempt, sealed, own.rank, own.confidence, int(own.tied),
+        int(own.matched), ",".join(own.purposes), own.sender, own.sender_domain,
+        own.sender_verdict, int(own.proven), own.received_at, own.signed_at,
+        msgspec.json.encode(own.warnings),
     )  # fmt: skip
 
 

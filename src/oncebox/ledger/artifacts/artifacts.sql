@@ -102,6 +102,28 @@ WHERE (artifact.inbox_id, artifact.id) < (:inbox_id, :before) AND artifact.inbox
         OR CASE WHEN first.state = 'claimed' THEN first.state ELSE artifact.state END = :state)
 ORDER BY artifact.inbox_id DESC, artifact.id DESC LIMIT :most;
 
+-- name: of_messages
+-- bulk: message_id text
+-- The artifacts that messages became when they were claimed; what identifies a message marks it.
+SELECT artifact.message_id, artifact.sequence, artifact.matched, artifact.purpose,
+    artifact.sender, artifact.sender_domain, artifact.sender_verdict, artifact.received_at,
+    artifact.signed_at, artifact.warnings, artifact.id, artifact.tenant, artifact.inbox_id,
+    artifact.attempt_id, artifact.kind,
+    CASE WHEN first.state = 'claimed' THEN first.state ELSE artifact.state END, artifact.rank,
+    artifact.confidence, artifact.tied, artifact.duplicates, artifact.superseded_by,
+    COALESCE(first.claimed_by, artifact.claimed_by),
+    COALESCE(first.claim_mark, artifact.claim_mark),
+    COALESCE(first.claimed_at, artifact.claimed_at), artifact.releases, artifact.purged_at,
+    COALESCE(first.lease_until, artifact.lease_until),
+    COALESCE(first.lease_mark, artifact.lease_mark), COALESCE(first.used_at, artifact.used_at),
+    artifact.same_as
+FROM oncebox_messages
+JOIN oncebox_artifacts AS artifact ON artifact.inbox_id = oncebox_messages.inbox_id
+    AND artifact.kind = 'message' AND artifact.mark = oncebox_messages.identity
+LEFT JOIN oncebox_artifacts AS first ON first.id = artifact.same_as
+/* and rows */
+WHERE oncebox_messages.id = :message_id;
+
 -- name: one
 -- One artifact, if the requester may see it.
 SELECT artifact.message_id, artifact.sequence, artifact.matched, artifact.purpose,

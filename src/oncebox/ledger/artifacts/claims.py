@@ -4,7 +4,7 @@ See docs/decisions/0028-use-permanent-grants-for-codes-and-links.md.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -40,6 +40,7 @@ from oncebox.model.inboxes.artifact import (
     ArtifactClaimRequest,
     ArtifactFilter,
     ArtifactState,
+    AwaitedMessage,
     ClaimConflict,
     ClaimDenied,
     ClaimGranted,
@@ -48,6 +49,7 @@ from oncebox.model.inboxes.artifact import (
     HostClass,
     LinkParts,
     choose_artifact,
+    choose_message,
     is_unclear,
 )
 from oncebox.model.inboxes.inbox import InboxPolicy
@@ -100,7 +102,7 @@ class ClaimResolver:
     ) -> None:
         """Keep what is granted for its worker for so many milliseconds."""
         self._cipher = cipher
-        self._judge_link = judge_link
+        self.judge_link = judge_link
         self._lease = lease
 
     def claim(
@@ -148,25 +150,79 @@ class ClaimResolver:
             claimant = requests[n].claimant
             if not _may_see(claimant, owners.get(wanted.inbox_id)):
                 found[n] = ClaimDenied(why="not_found")
-                continue
-            candidates = newest[wanted.inbox_id, wanted.kind]
-            matching = _matching(wanted, candidates, hosts)
-            mark = self._fingerprint(claimant, matching[0]) if matching else None
-            choice = choose_artifact(matching, mark, wanted.purpose)
-            if choice.artifact is not None:
-                meant[n] = choice.artifact.id
-                skipped[n] = _skipped_successor(wanted, choice.artifact, candidates)
-            elif choice.why is None:
-                found[n] = None
+            elif wanted.kind is not ArtifactKind.MESSAGE:
+                candidates = newest[wanted.inbox_id, wanted.kind]
+                chosen = self._choose(claimant, wanted, candidates, hosts)
+                if isinstance(chosen, Artifact):
+                    meant[n] = chosen.id
+                    skipped[n] = _skipped_successor(wanted, chosen, candidates)
+                else:
+                    found[n] = chosen
+        awaited = {n: each for n, each in filters.items() if each.kind is ArtifactKind.MESSAGE}
+        for n, id_ in self._choose_messages(tx, requests, awaited, found).items():
+            if id_:
+                meant[n] = id_
             else:
-                found[n] = ClaimConflict(
-                    kind=wanted.kind, artifact_ids=choice.conflict, why=choice.why
-                )
+                found[n] = None
         rows = _rows_by_id(tx, meant.values())
         return found | {
             n: self._decide(requests[n], rows.get(id_), skipped.get(n, ""), now)
             for n, id_ in meant.items()
         }
+
+    def _choose(
+        self,
+        claimant: ArtifactClaimant,
+        wanted: ArtifactFilter,
+        candidates: Sequence[Artifact],
+        hosts: Mapping[str, str],
+    ) -> Artifact | ClaimConflict | None:
+        """Return the code or link that is meant; None if none matches yet."""
+        matching = _matching(wanted, candidates, hosts)
+        mark = self._fingerprint(claimant, matching[0]) if matching else None
+        choice = choose_artifact(matching, mark, wanted.purpose)
+        if choice.why is None:
+            return choice.artifact
+        return ClaimConflict(kind=wanted.kind, artifact_ids=choice.conflict, why=choice.why)
+
+    def _choose_messages(
+        self,
+        tx: Transaction,
+        requests: Mapping[int, ArtifactClaimRequest],
+        wanted: Mapping[int, ArtifactFilter],
+        refused: Container[int],
+    ) -> dict[int, str]:
+        """Return the artifacts of the messages that are meant; empty if no message matches.
+
+        A message becomes an artifact when it is chosen. A request is left out, to be resolved
+        again, if another one of this call or of another process has just chosen its message.
+        """
+        wanted = {n: each for n, each in wanted.items() if n not in refused}
+        if not wanted:
+            return {}
+        every = (id_ for each in wanted.values() for id_ in each.messages or ())
+        stored = artifacts.of_messages(tx, every)
+        choices: dict[int, str] = {}
+        chosen_by: dict[str, bytes] = {}
+        new: dict[str, AwaitedMessage] = {}
+        for n, each in wanted.items():
+            matching, unclaimed = _matching_messages(each, stored)
+            if not matching:
+                choices[n] = ""
+                continue
+            mark = self._fingerprint(requests[n].claimant, matching[0])
+            left = [one for one in matching if chosen_by.get(one.message_id, mark) == mark]
+            choice = choose_message(left, mark)
+            is_refused = choice is None or (choice.claimed and not choice.belongs_to(mark))
+            if choice is None or (is_refused and len(left) < len(matching)):
+                continue
+            chosen_by[choice.message_id] = mark
+            choices[n] = choice.id
+            if choice.id in unclaimed:
+                new.setdefault(choice.message_id, unclaimed[choice.id])
+        free = artifacts.file_awaited(tx, self._cipher, new.values()) if new else set()
+        ready = {"", *free, *(each.id for each in stored.values())}
+        return {n: id_ for n, id_ in choices.items() if id_ in ready}
 
     def _hosts(
         self,
@@ -184,7 +240,7 @@ class ClaimResolver:
             value = self._cipher.decrypt(row.artifact.tenant, row.artifact.id, row.ciphertext)
         except MasterKeyWrong:
             return ""
-        return self._judge_link(value.value, _policy(row)).host
+        return self.judge_link(value.value, _policy(row)).host
 
     def _fingerprint(self, claimant: ArtifactClaimant, artifact: Artifact) -> bytes:
         claim_key = claimant.claim_key or artifact.attempt_id or artifact.inbox_id
@@ -222,10 +278,10 @@ class ClaimResolver:
             return ClaimDenied(why="not_opened", artifact=artifact)
         if artifact.kind is not ArtifactKind.LINK:
             return ClaimGranted(artifact=artifact, value=value, repeated=repeated)
-        judged = self._judge_link(value.value, _policy(row, host))
+        judged = self.judge_link(value.value, _policy(row, host))
         if repeated and not judged.allowed:
             # It was granted to a filter with its host; a repeat need not name the host again.
-            judged = self._judge_link(value.value, _policy(row, judged.host))
+            judged = self.judge_link(value.value, _policy(row, judged.host))
         if not judged.allowed:
             leads = _host_class(judged.host, artifact.sender_domain)
             return ClaimDenied(
@@ -318,6 +374,21 @@ def _matching(
     ]
 
 
+def _matching_messages(
+    wanted: ArtifactFilter, stored: Mapping[str, Artifact]
+) -> tuple[list[Artifact], dict[str, AwaitedMessage]]:
+    """Return the messages that match, as artifacts, and those that are to be stored, by id."""
+    known = [stored[id_] for id_ in wanted.messages or () if id_ in stored]
+    new = {
+        each.artifact.id: each
+        for each in wanted.unclaimed
+        if each.artifact.message_id not in stored
+    }
+    kept = [each for each in known if each.purged_at is None]
+    every = (*kept, *(each.artifact for each in new.values()))
+    return [each for each in every if wanted.matches(each)], new
+
+
 def _skipped_successor(
     wanted: ArtifactFilter, artifact: Artifact, candidates: Iterable[Artifact]
 ) -> str:
@@ -333,7 +404,9 @@ def _owners_and_newest(
 ) -> tuple[dict[str, _Owner], dict[InboxKind, list[Artifact]]]:
     inboxes = sorted({inbox for inbox, _kind in wanted})
     owned = tx.send_many(_sql.owners, [(id_,) for id_ in inboxes])
-    newest = artifacts.newest_by_kind(tx, wanted)
+    # Messages are looked up by their ids.
+    found = {each for each in wanted if each[1] is not ArtifactKind.MESSAGE}
+    newest = artifacts.newest_by_kind(tx, found)
     return {str(id_): (str(tenant), owner) for id_, tenant, owner in owned.rows()}, newest
 
 
@@ -505,7 +578,7 @@ def grant_error(result: ClaimDenied | ClaimConflict | None, now: int) -> Oncebox
     if result.why == "link_refused":
         return LinkRefused(
             f"the link policy refuses it: {result.reason} (host: {result.host}); "
-            "name the allowed link hosts when you create the inbox"
+            + _link_remedy(result.reason, result.artifact.inbox_id)
         )
     if result.why == "in_flight":
         left = max(0, (result.artifact.lease_until or 0) - now) / 1000
@@ -519,6 +592,23 @@ def grant_error(result: ClaimDenied | ClaimConflict | None, now: int) -> Oncebox
         return ArtifactSuperseded(f"a newer one has replaced it: claim {newer}")
     error, message = _DENIALS[result.why]
     return error(message)
+
+
+#: reasons of the link policy for which no entry of ``link_hosts`` helps
+_NOT_PUBLIC = frozenset({
+    "scheme", "ip_literal", "single_label", "internal_name", "port_not_allowed",
+})  # fmt: skip
+
+
+def _link_remedy(reason: str, inbox_id: str) -> str:
+    """Return how to allow a link; its host is not named, because its sender chose it."""
+    command = f"oncebox inbox change-policy {inbox_id}"
+    if reason in _NOT_PUBLIC:
+        return (
+            "if it leads to a system of yours that is not public, an operator allows its origin: "
+            f"{command} --link-origin http://HOST:PORT"
+        )
+    return f"name its host in the wait (host=HOST), or allow it: {command} --link-host HOST"
 
 
 _DENIALS: dict[str, tuple[type[OnceboxError], str]] = {

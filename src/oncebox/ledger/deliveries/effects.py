@@ -128,12 +128,19 @@ def of_delivery(tx: Transaction, tenant: str, delivery_id: str) -> list[Effect]:
     ]
 
 
-def resolve(
-    tx: Transaction, tenant: str, delivery_id: str, name: str, state: EffectState, now: int
+def resolve(  # noqa: PLR0913 - the effect, the decision and its time
+    tx: Transaction,
+    tenant: str,
+    delivery_id: str,
+    name: str,
+    state: EffectState,
+    now: int,
+    *,
+    result: bytes | None = None,
 ) -> bool:
     """Record an operator's decision on an effect of unknown outcome; say whether there was one."""
     key = {"tenant": tenant, "delivery_id": delivery_id, "name": name}
-    return tx.run(_sql.resolve, **key, state=str(state), now=now) == 1
+    return tx.run(_sql.resolve, **key, state=str(state), now=now, result=result) == 1
 
 
 def _journalled(

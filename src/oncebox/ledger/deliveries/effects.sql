@@ -75,8 +75,8 @@ SELECT id, fence FROM oncebox_deliveries /* and rows */
 WHERE id = :delivery_id AND state || '' = 'processing';
 
 -- name: resolve
--- Record an operator's decision on an effect of unknown outcome.
-UPDATE oncebox_effects SET state = :state, ended_at = :now
+-- Record an operator's decision on an effect of unknown outcome, and its result if it is known.
+UPDATE oncebox_effects SET state = :state, ended_at = :now, result = :result
 WHERE tenant = :tenant AND delivery_id = :delivery_id AND name = :name
     AND state IN ('started', 'unknown');
 

@@ -130,15 +130,19 @@ class Intake:
             committed=self._after_request_commit,
         )
 
-    async def accept(self, source: str, **fields: Unpack[ArrivalFields]) -> Accepted:
+    async def accept(
+        self, source: str, *, in_order: bool = False, **fields: Unpack[ArrivalFields]
+    ) -> Accepted:
         """Store an arrival once; without a key, the same body is the same arrival.
+
+        ``in_order``: before all that this process accepts in order later.
 
         Raises: InputRefused, RowRefused, StoreUnavailable.
         """
         try:
             new = self.draft(source, **fields)
             faults.point("accept.verified")
-            if new.lane is None:
+            if new.lane is None and not in_order:
                 accepted = await self._group.submit(new)
             else:
                 (accepted,) = await self._requests.submit((new,))

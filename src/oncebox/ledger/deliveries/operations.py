@@ -1,7 +1,7 @@
 """Operator actions on deliveries: replay, hold, release, mark as seen; always audited."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
@@ -15,8 +15,18 @@ from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryReco
 
 _sql = load(__package__, "operations.sql")
 
-#: an operator's decisions on effects of unknown outcome: name to ``done`` or ``not_done``
-EffectResolutions = Mapping[str, EffectState]
+
+class EffectResolution(NamedTuple):
+    """An operator's decision on an effect of unknown outcome."""
+
+    #: ``done`` or ``not_done``
+    state: EffectState
+    #: what a repeat returns, as JSON; only of one that is done
+    result: bytes | None = None
+
+
+#: decisions by the names of the effects
+EffectResolutions = Mapping[str, EffectResolution]
 
 
 def replay(tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectResolutions) -> None:
@@ -77,21 +87,22 @@ def _resolve_effects(
 ) -> DeliveryRecord:
     """Record the outcomes of unknown effects; refuse while another outcome is unknown."""
     facts = inspections.read_facts(tx, entry.tenant, id_)
-    for name, state in resolutions.items():
-        if not effects.resolve(tx, entry.tenant, id_, name, state, entry.at):
+    for name, (state, result) in resolutions.items():
+        if not effects.resolve(tx, entry.tenant, id_, name, state, entry.at, result=result):
             raise NotFound(f"this delivery has no effect {name!r} of unknown outcome")
     unknown = unknown_effects(effects.of_delivery(tx, entry.tenant, id_))
     if unknown:
         name = unknown[0].name
         raise StateConflict(
             f"effect {name!r} may or may not have happened; look there, then add "
-            f"--effect {name}=done or --effect {name}=not-done"
+            f"--effect {name}=done or --effect {name}=not-done; with done, --result JSON says what "
+            "it returned"
         )
     return facts
 
 
 def _audit_detail(resolutions: EffectResolutions) -> str:
-    return " ".join(f"{name}={state}" for name, state in sorted(resolutions.items()))
+    return " ".join(f"{name}={each.state}" for name, each in sorted(resolutions.items()))
 
 
 def _cannot(action: str, state: DeliveryState) -> str:

@@ -117,9 +117,33 @@ def claim(tx: Transaction, ask: ClaimRequest, now: int) -> PulledDeliveries:
     if not claimed:
         tx.run(_sql.let_go, **name)
         return PulledDeliveries([], dead)
-    answer = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
-    tx.run(_sql.answer, **name, answer=msgspec.json.encode(answer))
+    tx.run(_sql.answer, **name, answer=_encode_leases(claimed))
     return PulledDeliveries(claimed, dead)
+
+
+def withdraw(
+    tx: Transaction,
+    ask: ClaimRequest,
+    refusals: Sequence[Settlement],
+    allowed: Sequence[Delivery],
+    now: int,
+) -> list[bool]:
+    """End the tries that a policy refused; a repeat of the claim gets only what it allowed.
+
+    Returns for each refusal whether it was recorded, or its lease was lost before.
+    """
+    counts = settlements.settle(tx, refusals, now)
+    name = {"tenant": ask.tenant, "request_key": ask.request_key}
+    if allowed:
+        tx.run(_sql.answer, **name, answer=_encode_leases(allowed))
+    else:
+        tx.run(_sql.let_go, **name)
+    return counts
+
+
+def _encode_leases(claimed: Sequence[Delivery]) -> bytes:
+    leased = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
+    return msgspec.json.encode(leased)
 
 
 def forget_claims(tx: Transaction, before: int) -> int:

@@ -11,6 +11,7 @@ from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
+from oncebox.ledger.inboxes import retention
 from oncebox.model.events import NewEvent
 from oncebox.model.inboxes.inbox import AttemptInboxStats, Inbox, InboxPolicy, InboxState
 
@@ -40,6 +41,9 @@ def add(tx: Transaction, requester: Requester, new: Iterable[Inbox], now: int) -
     ]  # fmt: skip
     inserted = tx.many(_sql.add, rows, tenant=requester.tenant, owner=requester.key, now=now)
     added = {str(id_) for (id_,) in inserted}
+    added -= retention.refuse_retired(
+        tx, ((each.id, each.email) for each in ordered if each.id in added)
+    )
     names = ("email", "label", "active_until", "rotated_from")
     event_log.record(
         tx,

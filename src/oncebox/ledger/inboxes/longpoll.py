@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from oncebox.core import clock
+from oncebox.core import clock, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Transaction
 from oncebox.db.group_commit import SharedRead
@@ -26,13 +26,18 @@ from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.inboxes import inboxes, messages
-from oncebox.ledger.inboxes.messages import FullMessage
+from oncebox.ledger.inboxes.messages import CandidateMessage, FullMessage
 from oncebox.ledger.notifications import MESSAGES
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.admin.access import ApiKey
-from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
+from oncebox.model.inboxes.artifact import (
+    Artifact,
+    ArtifactFilter,
+    ArtifactState,
+    AwaitedMessage,
+)
 from oncebox.model.inboxes.inbox import Inbox, InboxState
-from oncebox.model.inboxes.message import Message, safe_domain
+from oncebox.model.inboxes.message import Message, awaited_artifact, safe_domain
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.inboxes.wait_filter import SENDER_REASONS, WaitFilter, mismatch_reason
@@ -196,15 +201,24 @@ class _SharedReads:
         self._sorted: dict[tuple[WaitFilter, str], _SortedMessages] = {}
         self._read: dict[str, FullMessage] = {}
         self._bytes = 0
-        kinds = {(id_, each.awaited.kind) for each in queries for id_ in each.inboxes}
+        all_kinds = {(id_, each.awaited.kind) for each in queries for id_ in each.inboxes}
+        for_messages = {id_ for id_, kind in all_kinds if kind is ArtifactKind.MESSAGE}
+        kinds = {each for each in all_kinds if each[1] is not ArtifactKind.MESSAGE}
         wanted = {(each.requester, id_) for each in queries for id_ in each.inboxes}
         keys = {each.key.id: api_keys.send_get(tx, each.key) for each in queries}
         found = {each: inboxes.send_get(tx, *each) for each in wanted}
         newest = artifacts.send_newest(tx, kinds)
+        arrived = messages.send_newest(tx, for_messages)
         self._keys = {id_: api_keys.found_active(sent, now) for id_, sent in keys.items()}
         self._inboxes = {each: inboxes.found(sent) for each, sent in found.items()}
         #: also of inboxes that the requester may not see; ``inboxes`` leaves these out
         self._newest = artifacts.by_kind(newest, kinds)
+        self._arrived = messages.by_inbox(arrived)
+        #: the artifacts that messages have become, by message
+        self._claimed = artifacts.of_messages(
+            tx, (each.message.id for found in self._arrived.values() for each in found)
+        )
+        self._awaited: dict[str, AwaitedMessage] = {}
 
     def inboxes(self, query: WaitQuery) -> tuple[Inbox, ...] | NotFound | Unauthenticated:
         """Return the inboxes of a query, or the error."""
@@ -221,6 +235,8 @@ class _SharedReads:
     def matches(self, query: WaitQuery, inbox: Inbox) -> InboxMatches:
         """Return the matches of a query in an inbox."""
         awaited = query.awaited
+        if awaited.kind is ArtifactKind.MESSAGE:
+            return self._message_matches(awaited, inbox)
         messages, passed_over = self._messages(awaited, inbox)
         is_over = self._is_over(inbox)
         artifact_filter = ArtifactFilter(
@@ -231,7 +247,7 @@ class _SharedReads:
             after=awaited.after,
             host=awaited.host or "",
             by_domain=awaited.names_domains,
-            purpose="" if awaited.purpose is Purpose.ANY else awaited.purpose.value,
+            purpose=_purpose_name(awaited),
         )
         found = tuple(
             each
@@ -241,6 +257,61 @@ class _SharedReads:
         return InboxMatches(
             inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=is_over
         )
+
+    def _message_matches(self, awaited: WaitFilter, inbox: Inbox) -> InboxMatches:
+        """Return the messages of an inbox that match, as artifacts; unclaimed ones are new."""
+        rules = msgspec.structs.replace(awaited, claim_key=None, after=0)
+        if (rules, inbox.id) not in self._sorted:
+            arrived = self._read_arrived(inbox)
+            fitting = (id_ for id_ in arrived if not self._mismatch(rules, inbox, id_))
+            self._sorted[rules, inbox.id] = (frozenset(fitting), frozenset())
+        fitting_ids = self._sorted[rules, inbox.id][0] or frozenset()
+        wanted = [
+            each
+            for each in self._arrived.get(inbox.id, ())
+            if each.message.id in fitting_ids and each.message.sequence > awaited.after
+        ]
+        claimed = [self._claimed[e.message.id] for e in wanted if e.message.id in self._claimed]
+        unclaimed = tuple(
+            self._as_awaited(inbox, each) for each in wanted if each.message.id not in self._claimed
+        )
+        artifact_filter = ArtifactFilter(
+            inbox_id=inbox.id,
+            kind=awaited.kind,
+            messages=frozenset(each.message.id for each in wanted),
+            after=awaited.after,
+            purpose=_purpose_name(awaited),
+            unclaimed=unclaimed,
+        )
+        found = (
+            *(each for each in claimed if each.purged_at is None),
+            *(each.artifact for each in unclaimed),
+        )
+        return InboxMatches(
+            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=self._is_over(inbox)
+        )
+
+    def _read_arrived(self, inbox: Inbox) -> list[str]:
+        """Read the messages of an inbox that a wait may grant, in one query; return their ids."""
+        arrived = [each.message for each in self._arrived.get(inbox.id, ())]
+        unread = [each for each in arrived if each.id not in self._read]
+        room = _MOST_DOCUMENT_BYTES - self._bytes
+        if unread and sum(each.document_size for each in unread) <= room:
+            found = messages.documents_of(self._tx, self._cipher, inbox.tenant, unread)
+            for each in unread:
+                self._read[each.id] = FullMessage(each, found.get(each.id), [])
+                self._bytes += each.document_size
+        return [each.id for each in arrived]
+
+    def _as_awaited(self, inbox: Inbox, found: CandidateMessage) -> AwaitedMessage:
+        """Return a message that matches, with an id of its own, the same for all queries."""
+        message_id = found.message.id
+        if message_id not in self._awaited:
+            document = self._whole(inbox, message_id).document
+            assert document is not None  # noqa: S101 - else it does not match
+            artifact = awaited_artifact(ids.new("art"), inbox, found.message, document)
+            self._awaited[message_id] = AwaitedMessage(artifact=artifact, identity=found.identity)
+        return self._awaited[message_id]
 
     def _messages(self, awaited: WaitFilter, inbox: Inbox) -> _SortedMessages:
         """Return the matching messages among those with artifacts, and the others."""
@@ -258,13 +329,17 @@ class _SharedReads:
         return self._sorted[rules, inbox.id]
 
     def _mismatch(self, rules: WaitFilter, inbox: Inbox, message_id: str) -> str:
+        whole = self._whole(inbox, message_id)
+        return mismatch_reason(rules, whole.message, whole.document, inbox)
+
+    def _whole(self, inbox: Inbox, message_id: str) -> FullMessage:
         whole = self._read.get(message_id)
         if whole is None:
             whole = messages.get(self._tx, self._cipher, inbox.tenant, message_id)
             if self._bytes + whole.message.document_size <= _MOST_DOCUMENT_BYTES:
                 self._bytes += whole.message.document_size
                 self._read[message_id] = whole
-        return mismatch_reason(rules, whole.message, whole.document, inbox)
+        return whole
 
     def _is_over(self, inbox: Inbox) -> bool:
         if inbox.state not in _ENDED:
@@ -272,6 +347,10 @@ class _SharedReads:
         if inbox.id not in self._over:
             self._over[inbox.id] = not _count_unread(self._tx, inbox)
         return self._over[inbox.id]
+
+
+def _purpose_name(awaited: WaitFilter) -> str:
+    return "" if awaited.purpose is Purpose.ANY else awaited.purpose.value
 
 
 def _unmatched(awaited: WaitFilter, inbox: Inbox, message: Message, why: str) -> UnmatchedMessage:
@@ -288,7 +367,9 @@ def _unmatched(awaited: WaitFilter, inbox: Inbox, message: Message, why: str) ->
 def _artifact_reason(kind: ArtifactKind, own: Sequence[Artifact]) -> str:
     """Return why no artifact of a matching message was granted."""
     if not own:
-        return f"no_{kind.value}"
+        return "fits" if kind is ArtifactKind.MESSAGE else f"no_{kind.value}"
+    if all(each.purged_at is not None for each in own):
+        return "purged"
     states = {each.state for each in own}
     if ArtifactState.AVAILABLE in states:
         return "fits"

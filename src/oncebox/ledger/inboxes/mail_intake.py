@@ -1,8 +1,9 @@
-"""MailIntake: stores mail taken by SMTP, one delivery of source @mail per inbox."""
+"""MailIntake: stores mail taken by SMTP and webhooks, one delivery of source @mail per inbox."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,15 +11,17 @@ from oncebox.core import faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Row, Transaction
 from oncebox.db.group_commit import BulkInsert, GroupCommit, ResultSink
-from oncebox.errors import StoreUnavailable
+from oncebox.errors import StoreError, StoreUnavailable
 from oncebox.ledger.ciphers import LARGE, MailCipher, mail_aad
 from oncebox.ledger.deliveries.deduplication import accept, insert_new
+from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.notifications import DUE, MAIL
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery, encode_headers
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
     MAIL_TYPE,
     SMTP_CHANNEL,
+    WEBHOOK_CHANNEL,
     Envelope,
     encode_envelope,
 )
@@ -28,6 +31,22 @@ from oncebox.settings import LimitSettings
 MailDeliveries = tuple[NewDelivery, ...]
 #: receives the result of a mail after its commit; its methods must not raise
 MailWaiter = ResultSink[list[Accepted]]
+
+
+class WebhookMail(NamedTuple):
+    """A mail that the webhook of a source brought."""
+
+    tenant: str
+    source: str
+    deliveries: MailDeliveries
+
+
+class _Arrival(NamedTuple):
+    """When and how a mail arrived, and its fingerprint."""
+
+    mark: bytes
+    channel: str
+    received_at: int
 
 
 class MailIntake:
@@ -61,6 +80,14 @@ class MailIntake:
             size=lambda mail: len(mail[0].body),
             committed=self._after_commit,
         )
+        self._webhook_group: GroupCommit[WebhookMail, list[Accepted]] = GroupCommit(
+            database,
+            self._accept_webhooks,
+            in_order=database.round_trips,
+            waiting=limits.waiting,
+            size=lambda mail: len(mail.deliveries[0].body),
+            committed=self._after_webhook_commit,
+        )
 
     async def store(self, envelope: Envelope, data: bytes) -> None:
         """Return when the mail is committed for every recipient; the same bytes count once.
@@ -69,9 +96,9 @@ class MailIntake:
         """
         try:
             if len(data) < LARGE:
-                mail = self._deliveries(envelope, data)
+                mail = self.deliveries(envelope, data)
             else:
-                mail = await asyncio.to_thread(self._deliveries, envelope, data)
+                mail = await asyncio.to_thread(self.deliveries, envelope, data)
             await self._group.submit(mail)
         except StoreUnavailable:
             raise
@@ -84,23 +111,55 @@ class MailIntake:
 
         Raises: StoreUnavailable.
         """
-        self._group.enqueue(self._deliveries(envelope, data), waiter)
+        self._group.enqueue(self.deliveries(envelope, data), waiter)
 
-    def _deliveries(self, envelope: Envelope, data: bytes) -> MailDeliveries:
-        """Return a delivery for each inbox."""
+    def webhook_mail(
+        self, tenant: str, source: str, envelope: Envelope, data: bytes, provider_id: str
+    ) -> WebhookMail:
+        """Return the mail of a source's webhook; the same provider id is the same mail."""
+        mark = (
+            self._cipher.provider_fingerprint(source, provider_id)
+            if provider_id
+            else self._cipher.fingerprint(data)
+        )
+        arrival = _Arrival(mark, WEBHOOK_CHANNEL, self._database.clock())
+        return WebhookMail(tenant, source, self._tenant_deliveries(envelope, data, arrival))
+
+    async def store_webhook(self, mail: WebhookMail) -> list[Accepted]:
+        """Return when the mail of a webhook is committed for every inbox.
+
+        Raises: StoreError.
+        """
+        try:
+            return await self._webhook_group.submit(mail)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreUnavailable("the mail could not be stored; try again later") from error
+
+    def deliveries(
+        self,
+        envelope: Envelope,
+        data: bytes,
+        *,
+        channel: str = SMTP_CHANNEL,
+        received_at: int | None = None,
+    ) -> MailDeliveries:
+        """Return a delivery for each inbox; it was received now, or at another time."""
         mark, now = self._cipher.fingerprint(data), self._database.clock()
+        arrival = _Arrival(mark, channel, now if received_at is None else min(received_at, now))
         if len(envelope.recipients) == 1:
-            return self._tenant_deliveries(envelope, data, mark, now)
+            return self._tenant_deliveries(envelope, data, arrival)
         every: list[NewDelivery] = []
         for tenant in dict.fromkeys(each.tenant for each in envelope.recipients):
             own = tuple(each for each in envelope.recipients if each.tenant == tenant)
             # A tenant must not see the recipients of others.
             visible = msgspec.structs.replace(envelope, recipients=own)
-            every += self._tenant_deliveries(visible, data, mark, now)
+            every += self._tenant_deliveries(visible, data, arrival)
         return tuple(every)
 
     def _tenant_deliveries(
-        self, envelope: Envelope, data: bytes, mark: bytes, now: int
+        self, envelope: Envelope, data: bytes, arrival: _Arrival
     ) -> MailDeliveries:
         """Return the deliveries of one tenant, which share one encrypted payload."""
         tenant = envelope.recipients[0].tenant
@@ -114,14 +173,14 @@ class MailIntake:
                 id=id_,
                 tenant=tenant,
                 source=MAIL_SOURCE,
-                key=f"{inbox_id}:{mark.hex()}",
+                key=f"{inbox_id}:{arrival.mark.hex()}",
                 body=encrypted,
                 length=len(data),
                 headers=headers,
-                fingerprint=mark,
+                fingerprint=arrival.mark,
                 type=MAIL_TYPE,
-                road=SMTP_CHANNEL,
-                received_at=now,
+                road=arrival.channel,
+                received_at=arrival.received_at,
                 payload_id=shared,
                 heavy=len(data) >= self._heavy_from,
             )
@@ -137,13 +196,29 @@ class MailIntake:
         faults.point("smtp.rows-written")
         return _split_by_mail(mails, accepted)
 
+    def _accept_webhooks(
+        self, tx: Transaction, mails: Sequence[WebhookMail], now: int
+    ) -> list[list[Accepted]]:
+        """Store mails, and note that their sources brought mail, in one commit."""
+        deliveries = [mail.deliveries for mail in mails]
+        accepted = accept(tx, [one for each in deliveries for one in each], now, look_first=True)
+        for tenant, source in sorted({(mail.tenant, mail.source) for mail in mails}):
+            mailboxes.note_push(tx, tenant, source, now)
+        faults.point("inbound.rows-written")
+        return _split_by_mail(deliveries, accepted)
+
     def _after_commit(self, batch: Sequence[tuple[MailDeliveries, list[Accepted]]]) -> None:
+        self._telemetry.smtp_accepted.inc(len(batch))
+        self._count_commit([answer for _, each in batch for answer in each])
+
+    def _after_webhook_commit(self, batch: Sequence[tuple[WebhookMail, list[Accepted]]]) -> None:
+        self._count_commit([answer for _, each in batch for answer in each])
+
+    def _count_commit(self, answers: Sequence[Accepted]) -> None:
         self._database.notify(MAIL)
         self._database.notify(DUE)
         telemetry = self._telemetry
-        answers = [answer for _, each in batch for answer in each]
         self._rows.observe(len(answers))
-        telemetry.smtp_accepted.inc(len(batch))
         new = sum(answer.arrival is ArrivalKind.NEW for answer in answers)
         self._new.inc(new)
         if new == len(answers):

@@ -20,6 +20,7 @@ from oncebox.ledger.artifacts.artifacts import FiledMessage
 from oncebox.ledger.ciphers import MailCipher, document_aad, mail_aad
 from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import quotas
+from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.events import EventType, NewEvent
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.message import (
@@ -336,6 +337,8 @@ def _received_event(
 _MOST_PAGE_BYTES = 8 * 1024 * 1024
 #: bytes of a document that is read together with its message; a larger one is read separately
 _READ_ALONG = 64 * 1024
+#: messages of an inbox that a wait may grant, of proven and of unproven senders each
+_MOST_CANDIDATES = 50
 #: copies that are returned with a message
 _MOST_COPIES = 100
 _FIELDS = Message.__struct_fields__
@@ -348,6 +351,14 @@ class MessagePage(NamedTuple):
     has_more: bool
     #: by id, where requested, still stored and readable
     documents: dict[str, MessageDocument]
+
+
+class CandidateMessage(NamedTuple):
+    """A message that a wait for messages may grant."""
+
+    message: Message
+    #: what makes it the same message in its inbox
+    identity: bytes
 
 
 class FullMessage(NamedTuple):
@@ -403,6 +414,44 @@ def page(  # noqa: PLR0913 - which messages, for whom, and how much of them
     return MessagePage(
         [_with_warning(each, known) for each in wanted], len(found) > len(wanted), readable
     )
+
+
+def recent(
+    tx: Transaction, tenant: str, *, before: str, most: int, documents: MailCipher
+) -> MessagePage:
+    """Return the messages of all inboxes of a tenant, newest first, below an id."""
+    query = _sql.recent if tenant == DEFAULT_TENANT else _sql.recent_of_tenant
+    ids = sorted(tx.all(query, tenant=tenant, before=before, most=most + 1))
+    rows = tx.many(_sql.several, ids, tenant=tenant)
+    found = sorted(map(_to_message, rows), key=lambda each: each.id, reverse=True)
+    wanted = _within_memory(found[:most]) if found else []
+    known = _read_documents(tx, documents, tenant, wanted)
+    readable = {id_: document for id_, document in known.items() if document is not None}
+    return MessagePage(
+        [_with_warning(each, known) for each in wanted], len(found) > len(wanted), readable
+    )
+
+
+def send_newest(tx: Transaction, inboxes: Iterable[str]) -> SentStatement:
+    """Send the query for the messages that a wait may grant; ``by_inbox`` reads its result."""
+    rows = sorted((inbox, proven) for inbox in inboxes for proven in (0, 1))
+    return tx.send_many(_sql.newest, rows, most=_MOST_CANDIDATES)
+
+
+def by_inbox(newest: SentStatement) -> dict[str, list[CandidateMessage]]:
+    """Return the messages that a query found, by their inbox."""
+    found: defaultdict[str, list[CandidateMessage]] = defaultdict(list)
+    for *fields, identity in newest.rows():
+        message = _to_message(tuple(fields))
+        found[message.inbox_id].append(CandidateMessage(message, bytes(identity)))
+    return found
+
+
+def documents_of(
+    tx: Transaction, cipher: MailCipher, tenant: str, messages: list[Message]
+) -> dict[str, MessageDocument | None]:
+    """Return the documents of messages, as many as fit into memory; None cannot be decrypted."""
+    return _read_documents(tx, cipher, tenant, _within_memory(messages))
 
 
 def get(

@@ -123,6 +123,46 @@ WHERE (inbox_id, sequence) > (:inbox_id, :after) AND inbox_id <= :inbox_id
     AND tenant || '' = :tenant
 ORDER BY inbox_id, sequence LIMIT :most;
 
+-- name: newest
+-- bulk: inbox_id text, proven bigint
+-- The newest messages that match, among which a wait for messages chooses; proven and unproven
+-- ones apart, so that unproven ones cannot displace the proven.
+SELECT found.id, found.tenant, found.inbox_id, found.sequence, found.status, found.received_at,
+    found.size, found.recipient, found.sender, found.sender_domain, found.sender_verdict,
+    found.matched, found.duplicates, found.warnings, found.delivery_id, found.payload_id,
+    LENGTH(found.document), found.identity
+FROM /* rows */ /* postgres: , LATERAL */ (
+    SELECT * FROM oncebox_messages
+    WHERE oncebox_messages.inbox_id = :inbox_id AND oncebox_messages.matched = 1
+        AND CASE WHEN sender_verdict = 'pass' THEN 1 ELSE 0 END = :proven
+    ORDER BY oncebox_messages.sequence DESC LIMIT :most
+) AS found;
+
+-- name: recent
+-- Messages of all inboxes, newest first, below an id. Written so that no index fits the tenant:
+-- ids are read in order, and most are of this tenant.
+SELECT id FROM oncebox_messages
+WHERE id < :before AND tenant || '' = :tenant
+ORDER BY id DESC LIMIT :most;
+
+-- name: recent_of_tenant
+-- The same for a tenant that is not the default one, with an index of its own.
+SELECT id FROM oncebox_messages
+WHERE (tenant, id) < (:tenant, :before) AND tenant >= :tenant AND tenant <> 'default'
+ORDER BY tenant DESC, id DESC LIMIT :most;
+
+-- name: several
+-- bulk: id text
+-- Some messages, newest first.
+SELECT oncebox_messages.id, tenant, inbox_id, sequence, status, received_at, size, recipient,
+    sender, sender_domain, sender_verdict, matched, duplicates + CAST(COALESCE((
+        SELECT SUM(count) FROM oncebox_copies
+        JOIN oncebox_sightings ON oncebox_sightings.delivery_id = oncebox_copies.delivery_id
+        WHERE oncebox_copies.message_id = oncebox_messages.id
+    ), 0) AS BIGINT), warnings, delivery_id, payload_id, LENGTH(document)
+FROM oncebox_messages /* and rows */
+WHERE oncebox_messages.id = :id AND tenant = :tenant;
+
 -- name: one
 -- One message, if the requester may see it.
 SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sender,

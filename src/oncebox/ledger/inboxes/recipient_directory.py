@@ -57,7 +57,8 @@ class RecipientRoute(msgspec.Struct, frozen=True):
 _UNKNOWN = RecipientRoute(RecipientStatus.UNKNOWN)
 _CLOSED = RecipientRoute(RecipientStatus.CLOSED)
 _NOT_OURS = RecipientRoute(RecipientStatus.NOT_OURS)
-_FULL = RecipientRoute(RecipientStatus.FULL)
+#: what may change at any time
+_UNCACHED = frozenset({RecipientStatus.FULL})
 
 
 class _Lookup(NamedTuple):
@@ -181,7 +182,7 @@ class RecipientDirectory:
             raise
         for address, future in asked.items():
             one = found.get(address)
-            if one is not None and one.route is not _FULL and self._is_open(one):
+            if one is not None and one.route.status not in _UNCACHED and self._is_open(one):
                 self._cache(address, (one, until), changes)
             if not future.done():
                 future.set_result(self._route_of(address, one))
@@ -226,7 +227,7 @@ def _to_lookup(
     until = accepts_until(InboxState(state), active_until, due_at, draining)
     storage = TenantStorage(tenant, of_tenant or 0, limits.tenant if quota is None else quota)
     if storage.is_full or 0 < limits.inbox <= stored:
-        return _Lookup(_FULL, until, otherwise)
+        return _Lookup(RecipientRoute(RecipientStatus.FULL, tenant=tenant), until, otherwise)
     return _Lookup(RecipientRoute(RecipientStatus.OPEN, id_, tenant), until, otherwise)
 
 

@@ -13,7 +13,14 @@ from oncebox.db.queries import load
 from oncebox.ledger.events import event_log
 from oncebox.ledger.sends import lifecycle, sends, submission
 from oncebox.model.events import EventType
-from oncebox.model.sends.send import IntentAccepted, NewSend, Send, SendLimits, SendReport
+from oncebox.model.sends.send import (
+    IntentAccepted,
+    NewSend,
+    OnUnknown,
+    Send,
+    SendLimits,
+    SendReport,
+)
 from oncebox.model.sends.transports import SendAccepted, SendOutcome, SendRejected
 
 _sql = load(__package__, "fail_open.sql")
@@ -26,6 +33,8 @@ class SpooledSend(msgspec.Struct, frozen=True, kw_only=True):
     #: when it was sent
     at: int
     outcome: SendOutcome
+    #: until when the provider certainly remembers the key
+    replay_until: int | None = None
 
 
 def merge(tx: Transaction, spooled: Sequence[SpooledSend], now: int) -> list[Send]:
@@ -45,16 +54,35 @@ def _merge_one(tx: Transaction, spooled: SpooledSend, now: int) -> Send:
     # A rejected try without the ledger does not affect the ledger's own tries.
     if isinstance(spooled.outcome, SendRejected) and not created:
         return send
+    replay_until = spooled.replay_until if created and _may_replay(spooled, send) else None
     row = tx.one(
-        _sql.begin, tenant=send.tenant, id=send.id, worker="fail_open", at=spooled.at, now=now
+        _sql.begin,
+        tenant=send.tenant,
+        id=send.id,
+        worker="fail_open",
+        at=spooled.at,
+        replay_until=replay_until,
+        now=now,
     )
     if row is None and not isinstance(spooled.outcome, SendAccepted):
         tx.run(_sql.doubt_beside, tenant=send.tenant, id=send.id, at=spooled.at)
         return sends.get(tx, send.tenant, send.id)
     fence = 0 if row is None else int(row[0])  # proof needs no fence
-    report = SendReport(tenant=send.tenant, id=send.id, fence=fence, outcome=spooled.outcome)
+    report = SendReport(
+        tenant=send.tenant,
+        id=send.id,
+        fence=fence,
+        outcome=spooled.outcome,
+        due_at=None if replay_until is None else now,
+    )
     (settled,) = lifecycle.settle(tx, [report], now)
     return send if settled is None else settled.send
+
+
+def _may_replay(spooled: SpooledSend, send: Send) -> bool:
+    """Tell whether a repeat would be the same request: same bytes, transport and provider key."""
+    is_same = send.id == spooled.new.id and send.transport == spooled.new.transport
+    return is_same and send.epoch == 0 and send.on_unknown is OnUnknown.REPLAY
 
 
 def _store_intent(tx: Transaction, spooled: SpooledSend, now: int) -> Send:

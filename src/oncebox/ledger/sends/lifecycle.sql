@@ -26,7 +26,7 @@ RETURNING id, tenant, key, protected, content, state, transport, message_id, eve
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at;
+    delivery, delivery_at, pinned, must_sign;
 
 -- name: renew
 -- bulk: tenant text, id text, fence bigint, until bigint
@@ -128,7 +128,7 @@ RETURNING :fence, id, tenant, key, protected, content, state, transport, message
     entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
     valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, oncebox_sends.provider_id, retention, ended_at, purged_at,
-    body_id, size, delivery, delivery_at;
+    body_id, size, delivery, delivery_at, pinned, must_sign;
 
 -- name: log
 -- bulk: tenant text, id text, fence bigint
@@ -152,21 +152,31 @@ RETURNING fence, id, tenant, key, protected, content, state, transport, message_
     entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
     valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, oncebox_sends.provider_id, retention, ended_at, purged_at,
-    body_id, size, delivery, delivery_at;
+    body_id, size, delivery, delivery_at, pinned, must_sign;
 
 -- name: put_back
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint, move_to text, free bigint
 -- Record that a try was certainly not accepted; only its holder may. If it repeated a try of unknown
--- outcome, that stays unknown, and so does the transport. The next try has another provider key.
+-- outcome, that stays unknown, and so does the transport. The next try has another provider key. The
+-- conditions of another transport are those of `divert`.
 UPDATE oncebox_sends
 SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown'
         WHEN CAST(:due_at AS BIGINT) IS NULL THEN 'failed' ELSE 'pending' END,
     due_at = CASE WHEN in_doubt_at IS NULL OR again IS NOT NULL THEN :due_at END,
     again = CASE WHEN CAST(:due_at AS BIGINT) IS NULL THEN NULL ELSE again END,
     tries = tries - CAST(:free AS BIGINT),
-    transport = CASE WHEN in_doubt_at IS NULL AND EXISTS (
-            SELECT 1 FROM oncebox_transports AS way
-            WHERE way.tenant = oncebox_sends.tenant AND way.name = :move_to
+    transport = CASE WHEN in_doubt_at IS NULL AND pinned = 0 AND EXISTS (
+            SELECT 1 FROM oncebox_transports AS own
+            JOIN oncebox_transports AS other ON other.tenant = own.tenant
+                AND other.failover_group = own.failover_group
+            WHERE own.tenant = oncebox_sends.tenant AND own.name = oncebox_sends.transport
+                AND own.failover_group <> '' AND other.name = :move_to
+                AND (oncebox_sends.must_sign = 0 OR other.kind = 'resend' OR EXISTS (
+                    SELECT 1 FROM oncebox_signing_domains AS signs
+                    WHERE signs.tenant = other.tenant AND signs.transport = other.name
+                        AND replace(replace(oncebox_sends.message_id, '@', '.'),
+                            '.' || signs.domain || '>', '')
+                            <> replace(oncebox_sends.message_id, '@', '.')))
         ) THEN :move_to ELSE transport END,
     epoch = epoch + CASE WHEN in_doubt_at IS NULL AND state = 'sending' THEN 1 ELSE 0 END,
     replay_until = CASE WHEN in_doubt_at IS NULL THEN NULL ELSE replay_until END,

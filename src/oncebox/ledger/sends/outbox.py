@@ -199,7 +199,9 @@ class ReservedTry(NamedTuple):
 class LocalSender(Protocol):
     """The send worker of this process, which may lease an intent in the commit that stores it."""
 
-    async def reserve(self, tenant: str, transport: str) -> ReservedTry | None:
+    async def reserve(
+        self, tenant: str, transport: str, failover_group: str = ""
+    ) -> ReservedTry | None:
         """Reserve capacity for one send; None: the send is to be claimed like any other."""
         ...
 
@@ -318,7 +320,9 @@ class Outbox:
         """
         reserved = None
         if self.local_sender is not None and new.send_at is None:
-            reserved = await self.local_sender.reserve(new.tenant, new.transport)
+            reserved = await self.local_sender.reserve(
+                new.tenant, new.transport, new.failover_group
+            )
         if reserved is None:
             return await self._ledger.submit(submission.store_intents, new)
         new = msgspec.structs.replace(new, lease=reserved.lease)
@@ -449,6 +453,8 @@ class Outbox:
         return self._load_composer().is_automatic(parsed.headers, sender)
 
     def _check(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
+        if intent.transport and intent.failover_group:
+            raise KeyInvalid("a mail names a transport or a failover group, not both; omit one")
         email = intent.email
         if email.template:
             email = self._load_composer().fill(email)
@@ -527,6 +533,8 @@ class Outbox:
             message_id=message_id,
             marks=tuple(marks),
             transport=intent.transport,
+            failover_group=intent.failover_group,
+            pinned=bool(intent.transport),
             event_type=intent.event_type,
             entity_id=intent.entity_id,
             owner=origin.key,

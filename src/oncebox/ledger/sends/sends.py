@@ -51,6 +51,7 @@ _ENUM_PLACES = tuple(
         ("delivery", ProviderStatus),
     )
 )
+_FLAG_PLACES = tuple(_FIELDS.index(name) for name in ("pinned", "must_sign"))
 
 
 def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Send:
@@ -156,6 +157,8 @@ def to_send(row: Row) -> Send:
     values = [*row]
     for place in _BYTES_PLACES:
         values[place] = bytes(values[place])
+    for place in _FLAG_PLACES:
+        values[place] = bool(values[place])
     for place, words in _ENUM_PLACES:
         values[place] = words[values[place]]
     return Send(**dict(zip(_FIELDS, values, strict=True)))

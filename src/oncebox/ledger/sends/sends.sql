@@ -5,7 +5,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id;
 
@@ -17,7 +17,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sending');
 
@@ -34,7 +34,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends
 WHERE (tenant, id) < (:tenant, :before) AND tenant >= :tenant
     AND (CAST(:state AS TEXT) IS NULL OR state = :state)
@@ -47,7 +47,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends
 WHERE (tenant, owner, id) < (:tenant, :owner, :before) AND (tenant, owner) >= (:tenant, :owner)
     AND owner IS NOT NULL
@@ -61,7 +61,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends
 WHERE (tenant, state, id) < (:tenant, :state, :before) AND (tenant, state) >= (:tenant, :state)
     AND state IN ('unknown', 'failed', 'suppressed', 'cancelled', 'expired')
@@ -90,7 +90,7 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends
 WHERE tenant = :tenant AND state = 'unknown' ORDER BY id LIMIT :most;
 

@@ -13,7 +13,7 @@ Many callers share a commit, so a refusal is a result, not an exception.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -129,11 +129,18 @@ def _is_new(new: NewSend, known: Send | None) -> bool:
 
 def _with_transport(tx: Transaction, new: Sequence[NewSend]) -> list[NewSend]:
     """Drop intents of missing transports: they are not stored and must not use up limits."""
-    named = {
-        (each.tenant, each.transport) for each in new if each.transport not in {"", LOG_TRANSPORT}
-    }
+    named = {_chosen_way(each) for each in new if not _may_be_logged(each)}
     missing = named - set(tx.many(_sql.ways, sorted(named)))
-    return [each for each in new if (each.tenant, each.transport) not in missing]
+    return [each for each in new if _chosen_way(each) not in missing]
+
+
+def _chosen_way(new: NewSend) -> tuple[str, str, str]:
+    return new.tenant, new.transport, new.failover_group
+
+
+def _may_be_logged(new: NewSend) -> bool:
+    """Tell whether the log transport is named, or used if there is no other."""
+    return new.transport == LOG_TRANSPORT or not (new.transport or new.failover_group)
 
 
 def _lock_guards(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[_GuardKey, _Guard]:
@@ -236,8 +243,8 @@ def store_new(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentR
     added = tx.many(_sql.store_whole, rows, now=now)
     if len(added) < len(new):
         return None
-    found = {id_: (transport, fence) for id_, transport, fence in added}
-    return [_created(each, *found[each.id], now) for each in new]
+    found = {id_: way for id_, *way in added}
+    return [answer_intent(each, _created(each, found[each.id], now), created=True) for each in new]
 
 
 def _lock_order(new: NewSend) -> tuple[str, bytes, str]:
@@ -245,8 +252,10 @@ def _lock_order(new: NewSend) -> tuple[str, bytes, str]:
     return new.tenant, new.key, new.id
 
 
-def _created(new: NewSend, transport: str, fence: int, now: int) -> IntentAccepted:
-    return answer_intent(new, new_send(new, transport, now, fence=fence), created=True)
+def _created(new: NewSend, stored: Sequence[Any], now: int) -> Send:
+    """Return a new send as it was written: its transport, its fence, and whether it is signed."""
+    transport, fence, must_sign = stored
+    return new_send(new, transport, now, fence=fence, must_sign=bool(must_sign))
 
 
 @grouped(fast=store_new, size=_size, topics=intent_topics)
@@ -260,7 +269,7 @@ def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Int
     unlogged = [
         n
         for n, each in enumerate(answers)
-        if new[n].transport in {LOG_TRANSPORT, ""}
+        if _may_be_logged(new[n])
         and (each is None or (isinstance(each, IntentAccepted) and each.may_rearm))
     ]
     if unlogged:
@@ -292,7 +301,7 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     ordered = [each for each in ordered if each.id not in refused]
     rows = [_insert_row(each, now) for each in ordered]
     added = tx.many(_sql.intents_add, rows, now=now)
-    fresh = {id_: (transport, fence) for id_, transport, fence in added}
+    fresh = {id_: way for id_, *way in added}
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     send_ids = {**{id_: id_ for id_ in fresh}, **rearmed}
     stored = [(send_ids[each.id], each) for each in ordered if each.id in send_ids]
@@ -300,7 +309,7 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     ended = _store_bodies(tx, stored, now)
     # A new send is known as written, unless it ended at once.
     known = {
-        _send_key(each): new_send(each, fresh[each.id][0], now, fence=fresh[each.id][1])
+        _send_key(each): _created(each, fresh[each.id], now)
         for each in ordered
         if each.id in fresh and each.id not in ended
     }
@@ -347,7 +356,9 @@ def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: i
     return ended
 
 
-def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
+def new_send(
+    new: NewSend, transport: str, now: int, *, fence: int = 0, must_sign: bool = False
+) -> Send:
     """Return a send as it is right after its intent was stored; with a fence, it is leased."""
     lease = new.lease if fence else None
     return Send(
@@ -377,6 +388,8 @@ def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
         tries=fence,
         worker=lease.worker if lease else None,
         claimed_at=now if lease else None,
+        pinned=new.pinned,
+        must_sign=must_sign,
     )
 
 
@@ -400,7 +413,8 @@ def _insert_row(new: NewSend, now: int) -> Row:
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.event_type, new.entity_id, new.owner, new.attempt_id, new.delivery_id, new.effect,
         str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until, str(new.retention),
-        new.kept_for, _size(new), *_lease_columns(new.lease, now),
+        new.kept_for, _size(new), new.failover_group, int(new.pinned),
+        *_lease_columns(new.lease, now),
     )  # fmt: skip
 
 
@@ -414,7 +428,7 @@ def _rearm_row(new: NewSend, now: int) -> Row:
     return (
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.owner, str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until,
-        str(new.retention), new.kept_for, _size(new),
+        str(new.retention), new.kept_for, _size(new), new.failover_group, int(new.pinned),
     )  # fmt: skip
 
 
@@ -508,7 +522,9 @@ def batch_conflict() -> SendKeyConflict:
 def refusal_error(result: IntentRefused | None) -> OnceboxError:
     """Return the error of an intent that was not stored."""
     if result is None:
-        return NotFound("there is no such transport; list them with: oncebox transport list")
+        return NotFound(
+            "there is no such transport or failover group; list them with: oncebox transport list"
+        )
     wait = result.retry_after / 1000
     if result.status is AnswerStatus.COOLING_DOWN:
         return SendCoolingDown(send_id=result.earlier or "", wait=wait)

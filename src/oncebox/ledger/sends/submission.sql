@@ -1,8 +1,10 @@
 -- name: ways
--- bulk: tenant text, name text
--- Which of these transports exist.
-SELECT way.tenant, way.name FROM oncebox_transports AS way /* and rows */
-WHERE way.tenant = :tenant AND way.name = :name;
+-- bulk: tenant text, name text, failover_group text
+-- Which of these transports and groups exist; one of both is empty.
+SELECT :tenant, :name, :failover_group /* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
+    WHERE way.tenant = :tenant AND (:name = '' OR way.name = :name)
+        AND (:failover_group = '' OR way.failover_group = :failover_group));
 
 -- name: hold
 -- bulk: tenant text, kind text, name bytea
@@ -60,19 +62,21 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
+    delivery, delivery_at, pinned, must_sign
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND key = :key;
 
 -- name: intents_add
--- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, worker text, held text, seen bigint, until bigint
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, failover_group text, pinned bigint, worker text, held text, seen bigint, until bigint
 -- spans: yes
 -- Store new intents, except those with a known key or a missing transport. The default is the first
--- transport. A lease is granted under the conditions of a claim, if the transport (`held`) is the one
+-- transport, or the first of a group. A send must be signed if its transport signs for its sender,
+-- whose domain is that of the Message-ID. A lease is granted under the conditions of a claim, if the transport (`held`) is the one
 -- its worker has seen, without a rate limit and with a closed circuit breaker: nothing is counted here.
 INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
     event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
-    send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at)
+    send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at, pinned,
+    must_sign)
 SELECT :id, :tenant, :key, :protected, :content,
     CASE WHEN held.name = way.name THEN 'claimed' ELSE 'pending' END, way.name,
     :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
@@ -80,7 +84,11 @@ SELECT :id, :tenant, :key, :protected, :content,
     :kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
     CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
     CASE WHEN held.name = way.name THEN :worker END,
-    CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END
+    CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END, :pinned,
+    CASE WHEN EXISTS (SELECT 1 FROM oncebox_signing_domains AS signs
+        WHERE signs.tenant = way.tenant AND signs.transport = way.name
+            AND replace(replace(:message_id, '@', '.'), '.' || signs.domain || '>', '')
+                <> replace(:message_id, '@', '.')) THEN 1 ELSE 0 END
 FROM oncebox_transports AS way /* and rows */
 LEFT JOIN oncebox_transports AS held
     ON held.tenant = :tenant AND held.name = :held AND held.changed_at = :seen
@@ -88,21 +96,24 @@ LEFT JOIN oncebox_transports AS held
         AND :due_at <= :now AND (CAST(:valid_until AS BIGINT) IS NULL OR :valid_until > :now)
 WHERE way.tenant = :tenant
     AND way.name = COALESCE(NULLIF(:transport, ''), (SELECT first.name FROM oncebox_transports AS first
-        WHERE first.tenant = :tenant ORDER BY first.position, first.name LIMIT 1))
+        WHERE first.tenant = :tenant
+            AND (:failover_group = '' OR first.failover_group = :failover_group)
+        ORDER BY first.position, first.name LIMIT 1))
 /* postgres: ORDER BY :tenant, :key */
 ON CONFLICT DO NOTHING
-RETURNING id, transport, fence;
+RETURNING id, transport, fence, must_sign;
 
 -- name: store_whole
 -- only: postgres
--- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, worker text, held text, seen bigint, until bigint, message bytea, envelope bytea, marks bytea
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, failover_group text, pinned bigint, worker text, held text, seen bigint, until bigint, message bytea, envelope bytea, marks bytea
 -- The same with messages and recipients (`marks` are 32 bytes each) in one statement; nothing of tenants
 -- with a suppression list, which must be searched.
 WITH wanted AS (SELECT * FROM /* rows */),
 new AS (
     INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
         event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
-        send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at)
+        send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at, pinned,
+    must_sign)
     SELECT :id, :tenant, :key, :protected, :content,
         CASE WHEN held.name = way.name THEN 'claimed' ELSE 'pending' END, way.name,
         :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
@@ -110,12 +121,18 @@ new AS (
         :kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
         CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
         CASE WHEN held.name = way.name THEN :worker END,
-        CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END
+        CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END, :pinned,
+        CASE WHEN EXISTS (SELECT 1 FROM oncebox_signing_domains AS signs
+            WHERE signs.tenant = way.tenant AND signs.transport = way.name
+                AND replace(replace(:message_id, '@', '.'), '.' || signs.domain || '>', '')
+                    <> replace(:message_id, '@', '.')) THEN 1 ELSE 0 END
     FROM wanted
     JOIN oncebox_transports AS way ON way.tenant = :tenant
         AND way.name = COALESCE(NULLIF(:transport, ''), (SELECT first.name
             FROM oncebox_transports AS first
-            WHERE first.tenant = :tenant ORDER BY first.position, first.name LIMIT 1))
+            WHERE first.tenant = :tenant
+                AND (:failover_group = '' OR first.failover_group = :failover_group)
+            ORDER BY first.position, first.name LIMIT 1))
     LEFT JOIN oncebox_transports AS held
         ON held.tenant = :tenant AND held.name = :held AND held.changed_at = :seen
             AND held.paused = 0 AND held.rate IS NULL AND held.rests_until IS NULL
@@ -123,7 +140,7 @@ new AS (
     WHERE NOT EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant = :tenant)
     ORDER BY :tenant, :key
     ON CONFLICT DO NOTHING
-    RETURNING id, transport, fence
+    RETURNING id, transport, fence, must_sign
 ),
 bodies AS (
     INSERT INTO oncebox_send_bodies (send_id, id, tenant, message, envelope)
@@ -136,16 +153,28 @@ recipients AS (
     CROSS JOIN generate_series(0, octet_length(:marks) / 32 - 1) AS place
     ON CONFLICT DO NOTHING
 )
-SELECT id, transport, fence FROM new;
+SELECT id, transport, fence, must_sign FROM new;
 
 -- name: rearm
--- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, failover_group text, pinned bigint
 -- Rearm intents that are proven not sent, with their new content; the protected fields must be the
 -- same. Earlier tries had another provider key. The new owner may read the send.
 UPDATE oncebox_sends
 SET state = 'pending', content = :content, message_id = :message_id, owner = :owner,
     transport = COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
+        WHERE way.tenant = :tenant
+            AND (:failover_group = '' OR way.failover_group = :failover_group)
+        ORDER BY way.position, way.name LIMIT 1)),
+    pinned = :pinned,
+    must_sign = CASE WHEN EXISTS (SELECT 1 FROM oncebox_signing_domains AS signs
+        WHERE signs.tenant = :tenant
+            AND signs.transport = COALESCE(NULLIF(:transport, ''),
+                (SELECT way.name FROM oncebox_transports AS way
+                WHERE way.tenant = :tenant
+                    AND (:failover_group = '' OR way.failover_group = :failover_group)
+                ORDER BY way.position, way.name LIMIT 1))
+            AND replace(replace(:message_id, '@', '.'), '.' || signs.domain || '>', '')
+                <> replace(:message_id, '@', '.')) THEN 1 ELSE 0 END,
     on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,
     retention = :retention, kept_for = :kept_for, size = :size, body_id = :id,
     fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
@@ -156,7 +185,8 @@ SET state = 'pending', content = :content, message_id = :message_id, owner = :ow
 WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.key = :key
     AND oncebox_sends.protected = :protected AND state IN ('failed', 'expired', 'cancelled')
     AND EXISTS (SELECT 1 FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
+        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport)
+            AND (:failover_group = '' OR way.failover_group = :failover_group))
 RETURNING oncebox_sends.id, :id;
 
 -- name: add_log

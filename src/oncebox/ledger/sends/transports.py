@@ -101,8 +101,37 @@ def record_outcomes(
 
 def divert_stranded(tx: Transaction, now: int, most: int = 500) -> int:
     """Move sends from transports with an open breaker to working ones; return how many."""
-    stranded = sorted(tx.all(_sql.stranded, now=now, most=most))
-    return tx.run_many(_sql.divert, stranded) if stranded else 0
+    rows = sorted(tx.all(_sql.stranded, now=now, most=most), reverse=True)
+    # Of each send the entry that comes last stays: its first transport.
+    found = {(tenant, id_): name for tenant, id_, _, name in rows}
+    diverted = sorted((tenant, id_, name) for (tenant, id_), name in found.items())
+    return tx.run_many(_sql.divert, diverted) if diverted else 0
+
+
+def failover_target(tx: Transaction, tenant: str, id_: str, now: int) -> str | None:
+    """Return the transport that a send may move to; None: it stays where it is.
+
+    It moves only within the failover group of its transport, never if its caller named the
+    transport, and one that must be signed only to a transport that signs it.
+    """
+    row = tx.one(_sql.failover, tenant=tenant, id=id_, now=now)
+    return None if row is None else str(row[0])
+
+
+def signing_domains(tx: Transaction, tenant: str) -> dict[str, list[str]]:
+    """Return the domains that each transport of a tenant signs for."""
+    found: dict[str, list[str]] = {}
+    for name, domain in tx.all(_sql.signing, tenant=tenant):
+        found.setdefault(name, []).append(domain)
+    return found
+
+
+def _store_signing(tx: Transaction, new: NewTransport, tenant: str) -> None:
+    place: dict[str, Value] = {"tenant": tenant, "name": new.name}
+    tx.run(_sql.forget_signing, **place)
+    if new.signs:
+        tx.run_many(_sql.add_signing, [(each,) for each in sorted(set(new.signs))], **place)
+        tx.run(_sql.require_signature, **place)
 
 
 def add(tx: Transaction, new: NewTransport, entry: audit.AuditEntry) -> ConfiguredTransport:
@@ -111,6 +140,7 @@ def add(tx: Transaction, new: NewTransport, entry: audit.AuditEntry) -> Configur
         raise StateConflict(
             "there is a transport of that name; change it with: oncebox transport change"
         )
+    _store_signing(tx, new, entry.tenant)
     audit.record(tx, entry, "transport add", f"transport:{new.name}", new.kind)
     return get(tx, entry.tenant, new.name)
 
@@ -127,6 +157,7 @@ def change(
     if not tx.run(_sql.change, **_params(new, entry), seen=seen):
         get(tx, entry.tenant, new.name)
         raise StateConflict("this transport has just been changed by somebody else; try again")
+    _store_signing(tx, new, entry.tenant)
     audit.record(tx, entry, "transport change", f"transport:{new.name}", new.kind)
     return get(tx, entry.tenant, new.name)
 
@@ -192,6 +223,7 @@ def _params(new: NewTransport, entry: audit.AuditEntry) -> dict[str, Value]:
         "rate": None if rate is None else rate.sends,
         "rate_within": None if rate is None else rate.within,
         "allowance": rate.sends * rate.within if rate else 0,
+        "failover_group": new.failover_group,
         "now": entry.at,
     }
 

@@ -60,39 +60,95 @@ SET probing = 0, rests = rests + 1,
 WHERE tenant = :tenant AND name = :name AND (rests_until IS NULL OR probing = 1)
     AND (:at_once = 1 OR probing = 1 OR failures >= :threshold);
 
+-- name: failover
+-- The transports that a send may move to, the first one first: of the group of its own, working, and
+-- signing if it must be signed. Resend signs by itself. The log transport does not count.
+SELECT other.name FROM oncebox_sends AS moves
+JOIN oncebox_transports AS own ON own.tenant = moves.tenant AND own.name = moves.transport
+JOIN oncebox_transports AS other ON other.tenant = moves.tenant AND other.name <> own.name
+    AND other.failover_group = own.failover_group
+WHERE moves.tenant = :tenant AND moves.id = :id AND moves.pinned = 0 AND moves.in_doubt_at IS NULL
+    AND own.failover_group <> '' AND other.kind <> 'log' AND other.paused = 0
+    AND (other.rests_until IS NULL OR other.rests_until <= :now)
+    AND (moves.must_sign = 0 OR other.kind = 'resend' OR EXISTS (
+        SELECT 1 FROM oncebox_signing_domains AS signs
+        WHERE signs.tenant = other.tenant AND signs.transport = other.name
+            AND replace(replace(moves.message_id, '@', '.'), '.' || signs.domain || '>', '')
+                <> replace(moves.message_id, '@', '.')))
+ORDER BY other.position, other.name LIMIT 1;
+
 -- name: stranded
--- Sends of all tenants that wait for a resting transport while another one works; the log transport
--- does not count.
-SELECT waits.tenant, waits.id, (SELECT other.name FROM oncebox_transports AS other
-    WHERE other.tenant = waits.tenant AND other.name <> waits.transport AND other.kind <> 'log'
-        AND other.paused = 0 AND other.rests_until IS NULL
-    ORDER BY other.position, other.name LIMIT 1)
-FROM oncebox_sends AS waits
+-- Sends of all tenants that wait for a resting transport, and the transports they may move to, with
+-- the conditions of `failover`.
+SELECT waits.tenant, waits.id, other.position, other.name FROM oncebox_sends AS waits
 JOIN oncebox_transports AS way ON way.tenant = waits.tenant AND way.name = waits.transport
+JOIN oncebox_transports AS other ON other.tenant = waits.tenant AND other.name <> way.name
+    AND other.failover_group = way.failover_group
 -- The first condition selects the index of claimable sends.
 WHERE waits.state IN ('pending', 'unknown') AND waits.state = 'pending'
     AND waits.in_doubt_at IS NULL AND waits.due_at IS NOT NULL AND waits.due_at <= :now
-    AND way.rests_until > :now AND way.paused = 0
-    AND EXISTS (SELECT 1 FROM oncebox_transports AS other
-        WHERE other.tenant = waits.tenant AND other.name <> waits.transport
-            AND other.kind <> 'log' AND other.paused = 0 AND other.rests_until IS NULL)
+    AND waits.pinned = 0 AND way.failover_group <> '' AND way.rests_until > :now AND way.paused = 0
+    AND other.kind <> 'log' AND other.paused = 0 AND other.rests_until IS NULL
+    AND (waits.must_sign = 0 OR other.kind = 'resend' OR EXISTS (
+        SELECT 1 FROM oncebox_signing_domains AS signs
+        WHERE signs.tenant = other.tenant AND signs.transport = other.name
+            AND replace(replace(waits.message_id, '@', '.'), '.' || signs.domain || '>', '')
+                <> replace(waits.message_id, '@', '.')))
 LIMIT :most /* postgres: FOR UPDATE OF waits SKIP LOCKED */;
 
 -- name: divert
 -- bulk: tenant text, id text, name text
--- Move sends to another transport; only sends that were never accepted may move.
+-- Move sends to another transport of their group; only sends that were never accepted may move, no
+-- pinned one, and one that must be signed only to a transport that signs it.
 UPDATE oncebox_sends SET transport = :name
 /* from rows */
-WHERE tenant = :tenant AND id = :id AND state = 'pending' AND in_doubt_at IS NULL
-    AND (SELECT way.position FROM oncebox_transports AS way
-        WHERE way.tenant = oncebox_sends.tenant AND way.name = :name) IS NOT NULL;
+WHERE tenant = :tenant AND id = :id AND state = 'pending' AND in_doubt_at IS NULL AND pinned = 0
+    AND (SELECT other.position FROM oncebox_transports AS own
+        JOIN oncebox_transports AS other ON other.tenant = own.tenant
+            AND other.failover_group = own.failover_group
+        WHERE own.tenant = oncebox_sends.tenant AND own.name = oncebox_sends.transport
+            AND own.failover_group <> '' AND other.name = :name
+            AND (oncebox_sends.must_sign = 0 OR other.kind = 'resend' OR EXISTS (
+                SELECT 1 FROM oncebox_signing_domains AS signs
+                WHERE signs.tenant = other.tenant AND signs.transport = other.name
+                    AND replace(replace(oncebox_sends.message_id, '@', '.'),
+                        '.' || signs.domain || '>', '')
+                        <> replace(oncebox_sends.message_id, '@', '.')))
+    ) IS NOT NULL;
+
+-- name: forget_signing
+-- Remove the domains that a transport signed for.
+DELETE FROM oncebox_signing_domains WHERE tenant = :tenant AND transport = :name;
+
+-- name: add_signing
+-- bulk: domain text
+-- Store the domains that a transport signs for.
+INSERT INTO oncebox_signing_domains (tenant, transport, domain)
+SELECT CAST(:tenant AS TEXT), CAST(:name AS TEXT), :domain /* from rows */
+WHERE CAST(:tenant AS TEXT) IS NOT NULL
+ON CONFLICT DO NOTHING;
+
+-- name: require_signature
+-- Mail that waits for a transport must be signed if that signs for its sender now.
+UPDATE oncebox_sends SET must_sign = 1
+WHERE tenant = :tenant AND transport = :name AND state IN ('pending', 'unknown')
+    AND due_at IS NOT NULL AND due_at > 0 AND must_sign = 0
+    AND EXISTS (SELECT 1 FROM oncebox_signing_domains AS signs
+        WHERE signs.tenant = oncebox_sends.tenant AND signs.transport = oncebox_sends.transport
+            AND replace(replace(message_id, '@', '.'), '.' || signs.domain || '>', '')
+                <> replace(message_id, '@', '.'));
+
+-- name: signing
+-- The domains that the transports of a tenant sign for.
+SELECT transport, domain FROM oncebox_signing_domains WHERE tenant = :tenant
+ORDER BY transport, domain;
 
 -- name: add
 -- Store a new transport, unless its name is known.
 INSERT INTO oncebox_transports (tenant, name, kind, config, position, rate, rate_within, allowance,
-    refilled_at, created_at, changed_at)
+    refilled_at, created_at, changed_at, failover_group)
 VALUES (:tenant, :name, :kind, :config, :position, :rate, :rate_within, :allowance, :now, :now,
-    :now)
+    :now, :failover_group)
 ON CONFLICT DO NOTHING;
 
 -- name: change
@@ -100,7 +156,7 @@ ON CONFLICT DO NOTHING;
 UPDATE oncebox_transports
 SET kind = :kind, config = :config, position = :position, rate = :rate,
     rate_within = :rate_within, allowance = :allowance, refilled_at = :now, failures = 0,
-    rests = 0, rests_until = NULL, probing = 0,
+    rests = 0, rests_until = NULL, probing = 0, failover_group = :failover_group,
     changed_at = CASE WHEN changed_at < :now THEN :now ELSE changed_at + 1 END
 WHERE tenant = :tenant AND name = :name
     AND (CAST(:seen AS BIGINT) IS NULL OR changed_at = :seen);
@@ -113,13 +169,13 @@ WHERE tenant = :tenant AND name = :name;
 -- name: one
 -- One transport.
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
-    rests_until, created_at, changed_at
+    rests_until, created_at, changed_at, failover_group
 FROM oncebox_transports WHERE tenant = :tenant AND name = :name;
 
 -- name: in_order
 -- The transports of a tenant, in order of preference.
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
-    rests_until, created_at, changed_at
+    rests_until, created_at, changed_at, failover_group
 FROM oncebox_transports WHERE tenant = :tenant ORDER BY position, name;
 
 -- name: waited_for
@@ -135,11 +191,11 @@ ORDER BY way.tenant, way.name;
 -- name: of_kind
 -- The transports of one kind, of all tenants.
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
-    rests_until, created_at, changed_at
+    rests_until, created_at, changed_at, failover_group
 FROM oncebox_transports WHERE kind = :kind ORDER BY tenant, name;
 
 -- name: every
 -- The transports of all tenants, in order of preference.
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
-    rests_until, created_at, changed_at
+    rests_until, created_at, changed_at, failover_group
 FROM oncebox_transports ORDER BY tenant, position, name;

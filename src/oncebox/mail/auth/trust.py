@@ -10,7 +10,12 @@ mail, because the sender's own server delivered it.
 import re
 
 from oncebox.mail.languages import folding
-from oncebox.model.inboxes.received_mail import Candidate, ParsedMail, SenderVerdict
+from oncebox.model.inboxes.received_mail import (
+    Candidate,
+    ParsedMail,
+    SenderVerdict,
+    covers_subject,
+)
 
 #: fields with verdicts about the sender or the content
 _REPORTED_RESULTS = frozenset({
@@ -34,9 +39,7 @@ _GROUP_GAP = "[\\s\\-\u00ad\u200b-\u200d\u2010-\u2015\u2060\ufeff]{0,3}"
 
 def covers_candidate(verdict: SenderVerdict, parsed: ParsedMail, candidate: Candidate) -> bool:
     """Say whether a verdict that proves the sender also covers a candidate."""
-    by_signature = "dkim_aligned" in verdict.details and "spf_aligned" not in verdict.details
-    covers_subject = not by_signature or "signed_subject" in verdict.details
-    if candidate.where != "subject" or covers_subject:
+    if candidate.where != "subject" or covers_subject(verdict):
         return True
     return _occurs_in(candidate.value, parsed.text[:_SEARCHED])
 

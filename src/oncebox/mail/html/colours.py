@@ -24,6 +24,9 @@ _NAMED_COLOURS: dict[str, Colour] = {
     "lavenderblush": (255, 240, 245), "oldlace": (253, 245, 230), "linen": (250, 240, 230),
     "lightyellow": (255, 255, 224), "lightcyan": (224, 255, 255), "cornsilk": (255, 248, 220),
     "lavender": (230, 230, 250), "beige": (245, 245, 220), "canvas": (255, 255, 255),
+    # system colours
+    **dict.fromkeys(("window", "field", "base", "buttonhighlight", "-moz-field"), (255, 255, 255)),
+    **dict.fromkeys(("canvastext", "windowtext", "fieldtext", "buttontext"), (0, 0, 0)),
 }  # fmt: skip
 _HEX = re.compile(r"#?([0-9a-f]{3,8})")
 _RGB = re.compile(

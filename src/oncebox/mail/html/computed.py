@@ -25,7 +25,11 @@ _UNRENDERED_TAGS = frozenset({
 })  # fmt: skip
 #: elements that show their text in another way than it is written: in another order, struck
 #: through, one line of many, or by rules that are not computed
-_DOUBTFUL_TAGS = frozenset({"bdo", "del", "s", "strike", "option", "svg", "marquee"})
+_DOUBTFUL_TAGS = frozenset({
+    "bdo", "del", "s", "strike", "option", "svg", "marquee", "math", "textarea",
+})  # fmt: skip
+_SMALLER_TAGS = frozenset({"small", "sub", "sup"})
+_SMALLER = 0.83
 _HIDDEN_TAGS = frozenset({"mphantom"})
 #: elements whose attributes hide their text
 _SWITCHED_TAGS = frozenset({"dialog", "details", "blockquote"})
@@ -33,10 +37,12 @@ PREFORMATTED_TAGS = frozenset({"pre", "textarea", "xmp", "listing", "plaintext"}
 #: elements with a style of their own
 _STYLED_TAGS = (
     _UNRENDERED_TAGS | PREFORMATTED_TAGS | _CODE_TAGS | _DOUBTFUL_TAGS | _HIDDEN_TAGS
-    | layout.EMPHASIS_TAGS | {"summary"}
+    | layout.EMPHASIS_TAGS | _SMALLER_TAGS | {"summary"}
 )  # fmt: skip
 #: presentational attributes, and those that hide
-_STYLE_ATTRIBUTES = frozenset({"hidden", "popover", "bgcolor", "background", "color", "text"})
+_STYLE_ATTRIBUTES = frozenset({
+    "hidden", "popover", "bgcolor", "background", "color", "text", "link",
+})  # fmt: skip
 #: elements around quoted mail, and their classes and ids
 _QUOTING_TAGS = frozenset({"blockquote", "div", "span", "table"})
 _QUOTATION = re.compile(r"quot|moz-cite|\bcite\b|divrplyfwdmsg|outlookmessageheader")
@@ -47,6 +53,10 @@ _WHITE: Colour = (255, 255, 255)
 _BLACK: Colour = (0, 0, 0)
 #: the colour of a text for which none is specified
 _DEFAULT_COLOUR = "default"
+#: an animation that does not simply run to its end
+_LASTING = re.compile(r"paused|reverse|infinite|alternate|[0-9]{2}(?:\.[0-9]{1,9})?s|[0-9]{5}ms|\(")
+#: variables of an element, and values with variables in all
+_MOST_VARIABLES, _MOST_USES = 1_000, 20_000
 #: a variable that nothing defines
 _UNKNOWN_VARIABLE = "var(--unknown)"
 
@@ -61,6 +71,8 @@ class ComputedStyle(msgspec.Struct, kw_only=True):
     invisible: bool = False
     #: a style or an element that is not computed applies to it
     doubtful: bool = False
+    #: it is painted, and may lie on other elements
+    covers: bool = False
     #: it is inside ``details`` that are closed
     collapsed: bool = False
     #: doubtful text counts as hidden
@@ -134,8 +146,13 @@ class StyleComputer:
     def __init__(self, sheet: StyleSheet | None) -> None:
         self._sheet = sheet
         self._has_variables = sheet is not None and sheet.has_variables
+        #: variables whose value their registration decides too
+        self._registered = dict.fromkeys(sheet.registered if sheet else (), _UNKNOWN_VARIABLE)
+        #: values with variables so far, and whether a limit was exceeded
+        self._uses, self.exhausted = 0, False
         #: names in a style that make a text doubtful
         self._names = sheet.hiding_animations | sheet.embedded_fonts if sheet else set[str]()
+        self._is_animated = sheet is not None and bool(sheet.passing_animations)
 
     def style_inside(
         self, current: ComputedStyle, tag: str, attributes: Attributes
@@ -146,7 +163,8 @@ class StyleComputer:
         if self._sheet is not None:
             match_state = self._sheet.below(match_state, tag, attributes)
             rules = self._sheet.rules(match_state, tag, attributes)
-        if rules is NO_RULES and not self._names and _is_simple(tag, own, attributes):
+        named = self._names or self._is_animated
+        if rules is NO_RULES and not named and _is_simple(tag, own, attributes):
             if tag == "a":  # every link has its own emphasis
                 style = styles.inline_style(own)
                 return _link_style(
@@ -174,9 +192,12 @@ class StyleComputer:
         if "overflow" in values:
             values = {**_box_attributes(attributes), **values}
         if self._has_variables or "--" in attributes.get("style", ""):
-            variables = {**variables, **styles.custom_properties(values)}
+            variables = {**variables, **styles.custom_properties(values), **self._registered}
+            self._uses += sum("var(" in value for value in values.values())
+            if len(variables) > _MOST_VARIABLES or self._uses > _MOST_USES:
+                self.exhausted, variables = True, {}
             values, doubtful = styles.resolved(values, variables)
-        if self._names and self._has_doubtful_name(values):
+        if (self._names or self._is_animated) and self._has_doubtful_name(values):
             doubtful = True
         style = styles.style_of(values)
         if tag in _SWITCHED_TAGS or not _STYLE_ATTRIBUTES.isdisjoint(attributes):
@@ -196,7 +217,10 @@ class StyleComputer:
         used = " ".join(
             value for name, value in values.items() if "animation" in name or "font" in name
         )
-        return any(name in used for name in self._names)
+        if any(name in used for name in self._names):
+            return True
+        passing = self._sheet.passing_animations if self._sheet else ()
+        return any(name in used for name in passing) and bool(_LASTING.search(used))
 
 
 def _link_style(new: ComputedStyle, attributes: Attributes, style: Style) -> ComputedStyle:
@@ -271,6 +295,9 @@ def _with_html_attributes(style: Style, tag: str, attributes: Attributes) -> Sty
     if colour is False and painted in attributes:
         colour = colours.read_colour(attributes[painted].lower())
     visibility = max(style.visibility, _attribute_visibility(style, tag, attributes))
+    links = colours.read_colour(attributes.get("link", "").lower()) if tag == "body" else None
+    if isinstance(links, tuple) and colours.are_similar(links, _WHITE):
+        visibility = max(visibility, DOUBTFUL)
     return msgspec.structs.replace(
         style, text_colour=colour, background=background, visibility=visibility
     )
@@ -300,12 +327,15 @@ def _child_style(
     size = current.font_size
     if style.size is not None:
         size = style.size * size if style.relative else style.size
+    elif tag in _SMALLER_TAGS:
+        size *= _SMALLER
     return ComputedStyle(
         hidden=current.hidden or style.visibility is HIDDEN or outlook or tag in _HIDDEN_TAGS,
         unrendered=current.unrendered or tag in _UNRENDERED_TAGS,
         code=current.code or tag in _CODE_TAGS,
         invisible=current.invisible if style.visible is None else not style.visible,
         doubtful=current.doubtful or style.visibility is DOUBTFUL or tag in _DOUBTFUL_TAGS,
+        covers=style.lifted and style.background not in {False, TRANSPARENT},
         collapsed=current.collapsed and tag != "summary",
         strict=current.strict,
         font_size=size,

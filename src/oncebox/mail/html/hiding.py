@@ -29,15 +29,26 @@ _INVISIBLE, _FAINT = 0.05, 0.2
 _NO_SIZE, _LITTLE_SIZE = 2.0, 8.0
 #: offsets in pixels beyond any window
 _OFF_SCREEN_BEFORE, _OFF_SCREEN_BEHIND = -300.0, 3_000.0
+#: and offsets that may be beyond one, or put a text under another
+_FAR_BEFORE, _FAR_BEHIND = -80.0, 600.0
+#: pixels of space inside a box that may push its text out of it, and of a box for a few letters
+_PUSHED, _NARROW = 100.0, 60.0
+#: pixels of a shadow or an outline that covers a text
+_COVERING = 16.0
 #: pixels of a blur that leaves nothing to read, and of spacing that puts letters on each other
 _BLURRED, _OVERLAPPING = 3.0, -3.0
+_UNSHARP = 1.0
+#: of the font size
+_LETTER_WIDTH = 0.3
 _ZOOMED_OUT = 0.15
 #: percentages: of a box that is cut off completely, and of one that is hardly cut
 _ALL_CUT, _HARDLY_CUT = 95.0, 20.0
 #: degrees: a side view, and upside down
 _SIDE_VIEW, _TURNED = 5.0, 135.0
 
-_NUMBER = re.compile(r"([-+]?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}))\s*([a-z%]*)")
+NUMBER = re.compile(
+    r"([-+]?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(?:e[-+]?[0-9]{1,2})?)\s*([a-z%]*)"
+)
 _FUNCTION = re.compile(r"([a-z0-9-]+)\(([^()]*)\)")
 #: pixels of other units; percentages are of a window of 1,000 pixels
 _PIXELS = {
@@ -51,13 +62,13 @@ _NEUTRAL = frozenset({"", "none", "auto", "normal", "initial", "unset", "revert"
 
 def length(text: str, otherwise: float) -> float:
     """Return the number at the beginning of a value in pixels."""
-    found = _NUMBER.match(text.strip())
+    found = NUMBER.match(text.strip())
     return otherwise if found is None else float(found[1]) * _PIXELS.get(found[2], 1.0)
 
 
 def fraction(text: str) -> float:
     """Return the ratio at the beginning of a value; 1 if there is none."""
-    found = _NUMBER.match(text.strip())
+    found = NUMBER.match(text.strip())
     return 1.0 if found is None else float(found[1]) / (100 if found[2] == "%" else 1)
 
 
@@ -104,6 +115,8 @@ def _filter(_: Values, value: str) -> Visibility:
     for name, inside in _FUNCTION.findall(value):
         if name == "blur" and length(inside, 0.0) >= _BLURRED:
             return HIDDEN
+        if name == "blur" and length(inside, 0.0) >= _UNSHARP:
+            worst = DOUBTFUL
         if name in {"brightness", "contrast"} and not 1 / 3 <= fraction(inside) <= 3:  # noqa: PLR2004
             worst = DOUBTFUL
     return worst
@@ -137,7 +150,7 @@ def _box(width: float, height: float) -> Visibility:
 
 
 def _clip_path(_: Values, value: str) -> Visibility:
-    if value in _NEUTRAL or value.endswith("-box"):
+    if value in _NEUTRAL or ("(" not in value and value.endswith("-box")):
         return VISIBLE
     found = _FUNCTION.fullmatch(value)
     shape = _SHAPES.get(found[1]) if found else None
@@ -156,7 +169,7 @@ def _inset(text: str) -> Visibility:
 
 def _percent(text: str) -> float:
     """Return a percentage; pixels are of a box of 200."""
-    found = _NUMBER.match(text)
+    found = NUMBER.match(text)
     if found is None:
         return 0.0
     return float(found[1]) if found[2] == "%" else length(text, 0.0) / 2
@@ -192,7 +205,7 @@ _SHAPES: dict[str, Callable[[str], Visibility]] = {
 
 def scale(values: Values) -> float:
     """Return the scale of an element; negative if it is mirrored."""
-    whole = 1.0
+    whole = fraction(values.get("zoom", ""))
     for name, arguments in _transforms(values):
         numbers = [fraction(each) for each in arguments]
         if name in {"scale", "scalex", "scaley", "scale3d"}:
@@ -220,7 +233,7 @@ def _transforms(values: Values) -> list[tuple[str, list[str]]]:
     ]
     rotated = values.get("rotate", "").split()
     if rotated:
-        axis = rotated[0] if rotated[0] in {"x", "y"} else ""
+        axis = rotated[0] if rotated[0] in {"x", "y"} else "" if len(rotated) == 1 else "3d"
         found.append((f"rotate{axis}", [rotated[-1]]))
     return found
 
@@ -229,7 +242,7 @@ _TRANSFORMS = frozenset({"transform", "-webkit-transform", "-ms-transform", "-mo
 
 
 def _angle(text: str) -> float:
-    found = _NUMBER.match(text.strip())
+    found = NUMBER.match(text.strip())
     return 0.0 if found is None else float(found[1]) * _DEGREES.get(found[2], 1.0)
 
 
@@ -240,22 +253,37 @@ def _transform(values: Values, value: str) -> Visibility:
     worst = VISIBLE
     for name, arguments in _transforms(values):
         angle = abs(_angle(arguments[0])) % 360
-        if name.startswith("translate"):
+        if name.startswith("translate") and name != "translatez":
             worst = max(worst, *(_shift(each) for each in arguments))
         elif name == "matrix":
             worst = max(worst, *(_shift(each) for each in arguments[4:]), VISIBLE)
         elif name.startswith("skew") and abs(angle % 180 - 90) <= _SIDE_VIEW:
             return HIDDEN
-        elif name in {"matrix3d", "rotate3d"} or (
-            name in {"rotate", "rotatez"} and _TURNED < angle < 360 - _TURNED
-        ):
-            worst = DOUBTFUL
+        elif _is_unusual_turn(name, arguments):
+            worst = max(worst, DOUBTFUL)
     return worst
+
+
+def _is_unusual_turn(name: str, arguments: list[str]) -> bool:
+    """Say whether a function turns a text over, or moves it in a third dimension."""
+    if name in {"matrix3d", "rotate3d", "perspective"}:
+        return True
+    if name in {"rotate", "rotatez"}:
+        return _TURNED < abs(_angle(arguments[0])) % 360 < 360 - _TURNED
+    deep = {"translatez": 0.0, "translate3d": 0.0, "scalez": 1.0, "scale3d": 1.0}.get(name)
+    return deep is not None and length(arguments[-1], deep) != deep
 
 
 def _shift(text: str) -> Visibility:
     moved = length(text, 0.0)
-    return HIDDEN if moved <= _OFF_SCREEN_BEFORE or moved >= _OFF_SCREEN_BEHIND else VISIBLE
+    if moved <= _OFF_SCREEN_BEFORE or moved >= _OFF_SCREEN_BEHIND:
+        return HIDDEN
+    return DOUBTFUL if moved <= _FAR_BEFORE or "(" in text else VISIBLE
+
+
+def _indent(values: Values, value: str) -> Visibility:
+    far = length(value, 0.0) >= _FAR_BEHIND
+    return max(_margin(values, value), DOUBTFUL if far else VISIBLE)
 
 
 def _zoom(_: Values, value: str) -> Visibility:
@@ -278,7 +306,22 @@ def _overflow(values: Values, value: str) -> Visibility:
     ):
         return HIDDEN
     least = min((length(values[name], 99.0) for name in _SIZES if name in values), default=99.0)
-    return _box(least, least)
+    return max(_box(least, least), DOUBTFUL if _is_cropped(values, value) else VISIBLE)
+
+
+def _is_cropped(values: Values, value: str) -> bool:
+    """Say whether a box may cut its text off: after some lines, or behind empty space."""
+    inner = [part for name in _PADDINGS if name in values for part in values[name].split()]
+    return (
+        any(length(part, 0.0) >= _PUSHED for part in inner)
+        or any(length(values[name], 0.0) > 0 for name in _HEIGHTS if name in values)
+        or any(name in values for name in (*_LINE_CLAMPS, "aspect-ratio"))
+        or (
+            "nowrap" in values.get("white-space", "")
+            and length(values.get("width", ""), 99.0) <= _NARROW
+        )
+        or bool(re.search("strict|size", f"{value} {values.get('contain', '')}"))
+    )
 
 
 def _margin(_: Values, value: str) -> Visibility:
@@ -287,8 +330,15 @@ def _margin(_: Values, value: str) -> Visibility:
 
 _OFFSETS = (
     "left", "top", "right", "bottom", "inset", "inset-inline-start", "inset-inline-end",
-    "inset-block-start", "inset-block-end",
+    "inset-block-start", "inset-block-end", "inset-inline", "inset-block",
 )  # fmt: skip
+_HEIGHTS = ("height", "max-height", "block-size", "max-block-size")
+_PADDINGS = (
+    "padding", "padding-left", "padding-top", "padding-inline", "padding-inline-start",
+    "padding-block", "padding-block-start",
+)  # fmt: skip
+_GRID_PLACES = frozenset({"grid-area", "grid-row", "grid-column"})
+_LINE_CLAMPS = ("-webkit-line-clamp", "line-clamp")
 
 
 def _position(values: Values, value: str) -> Visibility:
@@ -299,15 +349,23 @@ def _position(values: Values, value: str) -> Visibility:
     worst = max(map(_shift, offsets), default=VISIBLE)
     # Beside the whole window, or behind everything else.
     outside = value != "relative" and any(
-        part.endswith("%") and _percent(part) >= 100  # noqa: PLR2004
+        (part.endswith("%") and _percent(part) >= 100)  # noqa: PLR2004
+        or length(part, 0.0) <= -_COVERING
         for part in offsets
     )
     behind = values.get("z-index", "").startswith("-")
     return max(worst, DOUBTFUL if outside or behind else VISIBLE)
 
 
-def _spacing(_: Values, value: str) -> Visibility:
-    return DOUBTFUL if length(value, 0.0) <= _OVERLAPPING else VISIBLE
+def _spacing(values: Values, value: str) -> Visibility:
+    size = length(values.get("font-size", ""), _PIXELS["em"])
+    overlapping = max(_OVERLAPPING, -_LETTER_WIDTH * size)
+    return DOUBTFUL if length(value, 0.0) <= overlapping else VISIBLE
+
+
+def _fixed_table(values: Values, value: str) -> Visibility:
+    narrow = length(values.get("width", ""), 99.0) <= _NARROW
+    return DOUBTFUL if value == "fixed" and narrow else VISIBLE
 
 
 def _grid(_: Values, value: str) -> Visibility:
@@ -343,6 +401,30 @@ def _size_adjust(_: Values, value: str) -> Visibility:
     return HIDDEN if fraction(value) <= _INVISIBLE else VISIBLE
 
 
+def _text_size_adjust(_: Values, value: str) -> Visibility:
+    return DOUBTFUL if fraction(value) <= _FAINT else VISIBLE
+
+
+def _inner_shadow(_: Values, value: str) -> Visibility:
+    large = any(length(part, 0.0) >= _COVERING for part in value.split())
+    return DOUBTFUL if "inset" in value and large else VISIBLE
+
+
+def _stroke(_: Values, value: str) -> Visibility:
+    wide = any(length(part, 0.0) >= _NO_SIZE for part in value.split())
+    return DOUBTFUL if wide else VISIBLE
+
+
+def is_lifted(values: Values) -> bool:
+    """Say whether an element may lie on others: out of the flow, or moved up."""
+    if values.get("position", "") in {"absolute", "fixed"}:
+        return True
+    if not _GRID_PLACES.isdisjoint(values):
+        return True
+    margins = (values.get("margin", "").partition(" ")[0], values.get("margin-top", ""))
+    return any(length(each, 0.0) <= -_COVERING for each in margins)
+
+
 def _line_through(_: Values, value: str) -> Visibility:
     return DOUBTFUL if "line-through" in value else VISIBLE
 
@@ -350,6 +432,7 @@ def _line_through(_: Values, value: str) -> Visibility:
 #: the rule of each property
 _RULES: dict[str, Callable[[Values, str], Visibility]] = {
     "display": _display, "visibility": _computed, "opacity": _computed, "font-size": _computed,
+    "font": _computed,
     "content-visibility": _content_visibility, "filter": _filter, "-webkit-filter": _filter,
     **dict.fromkeys(("mask", "mask-image", "-webkit-mask", "-webkit-mask-image"), _mask),
     "clip": _clip, "clip-path": _clip_path, "-webkit-clip-path": _clip_path,
@@ -357,9 +440,19 @@ _RULES: dict[str, Callable[[Values, str], Visibility]] = {
     **dict.fromkeys(("overflow", "overflow-x", "overflow-y", "contain"), _overflow),
     **dict.fromkeys((
         "margin", "margin-left", "margin-top", "margin-right", "margin-inline",
-        "margin-inline-start", "margin-block", "margin-block-start", "text-indent", "word-spacing",
+        "margin-inline-start", "margin-block", "margin-block-start", "margin-bottom",
+        "margin-block-end", "word-spacing",
     ), _margin),
-    "position": _position, "letter-spacing": _spacing, "grid-template-rows": _grid,
+    "text-indent": _indent,
+    **dict.fromkeys((
+        "mask-border", "mask-border-source", "-webkit-mask-box-image",
+        "-webkit-mask-box-image-source",
+    ), _unusual),
+    "box-shadow": _inner_shadow, "-webkit-text-stroke": _stroke,
+    "-webkit-text-stroke-width": _stroke,
+    "text-size-adjust": _text_size_adjust, "-webkit-text-size-adjust": _text_size_adjust,
+    "position": _position, "letter-spacing": _spacing, "table-layout": _fixed_table,
+    "grid-template-rows": _grid,
     "grid-template-columns": _grid, "order": _order, "flex-direction": _reversed,
     "flex-flow": _reversed, "unicode-bidi": _bidi, "mix-blend-mode": _unusual,
     "offset-path": _unusual, "offset": _unusual, "content": _content,
@@ -367,11 +460,14 @@ _RULES: dict[str, Callable[[Values, str], Visibility]] = {
     "text-decoration": _line_through, "text-decoration-line": _line_through,
 }  # fmt: skip
 #: properties that rules look at besides their own
-_BESIDE = frozenset({*_SIZES, *_OFFSETS, "line-height", "z-index", "scale"})
+_BESIDE = frozenset({
+    *_SIZES, *_OFFSETS, *_PADDINGS, *_LINE_CLAMPS, *_GRID_PLACES, "line-height", "z-index", "scale",
+    "aspect-ratio",
+})  # fmt: skip
 #: all properties that may hide a text
 HIDING_PROPERTIES = frozenset(_RULES) | _BESIDE
 #: those that change the scale
-SCALING_PROPERTIES = frozenset({*_TRANSFORMS, "scale", "rotate"})
+SCALING_PROPERTIES = frozenset({*_TRANSFORMS, "scale", "rotate", "zoom"})
 
 
 _ARITHMETIC = re.compile(r"(?<![\w-])(calc|min|max|clamp|)\(([^()]*)\)")

@@ -15,15 +15,19 @@ _PROPERTIES = hiding.HIDING_PROPERTIES | {
     "font", "color", "background", "background-color", "background-image", "background-clip",
     "-webkit-background-clip", "mso-hide", "-webkit-text-fill-color", "white-space",
     "font-family", "animation", "animation-name", "-webkit-animation", "-webkit-animation-name",
+    "animation-duration", "animation-delay", "animation-direction", "animation-play-state",
+    "animation-iteration-count",
     # and those that emphasise it
     "font-weight", "letter-spacing", "border", "border-radius", "padding",
 }  # fmt: skip
 _DECLARATION = re.compile(
-    r"(--[\w-]++|[a-z-]++)\s*+:\s*+((?:[^;()\"']++|\([^()]*+\)?|\)|\"[^\"]*+\"?|'[^']*+'?)*+)"
+    r"(--[\w-]++|[a-z-]++)\s*+:\s*+"
+    r"((?:[^;()\"']++|\([^()]*+\)?|\)|\"[^\"\n]*+\"?|'[^'\n]*+'?)*+)"
 )
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)
-_NUMBER = re.compile(r"(-?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}))\s*([a-z%]*)")
+_CUSTOM_NAME = re.compile(r"--[\w-]+")
+_CAPITAL = re.compile("([A-Z])")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*(?:\([^()]*\)[^()]*)*))?\)")
 _LAST_CHARACTER = 0x10FFFF
 
@@ -34,6 +38,7 @@ _SIZE_WORDS = frozenset({
     "xx-small", "x-small", "small", "medium", "large", "x-large", "xx-large", "initial",
 })  # fmt: skip
 _DEFAULT_SIZE = 16.0
+_RELATIVE_WORDS = {"smaller": 0.83, "larger": 1.2}
 #: font weights and letter spacing that emphasise a text
 _BOLD = 600
 _SPACED_PIXELS, _SPACED_SHARE = 2.0, 0.12
@@ -45,7 +50,9 @@ _VALID_VALUES = {
         "|[a-z-]+\\(.*"
     ),
     "visibility": re.compile("visible|hidden|collapse|inherit|initial|unset|revert|[a-z-]+\\(.*"),
-    "opacity": re.compile("[a-z-]*\\(.*|-?[0-9.]+%?|inherit|initial|unset|revert"),
+    "opacity": re.compile(
+        "[a-z-]*\\(.*|[-+]?[0-9.]+(?:e[-+]?[0-9]{1,2})?%?|inherit|initial|unset|revert"
+    ),
 }
 #: substitutions of variables in one value, and its length
 _MOST_SUBSTITUTIONS, _LONGEST_VALUE = 16, 1_000
@@ -84,6 +91,8 @@ class Style(msgspec.Struct, frozen=True):
     relative: bool = False
     #: it has padding or a border, as buttons have
     boxed: bool = False
+    #: it may lie on other elements
+    lifted: bool = False
 
 
 _VISIBILITY = {"hidden": False, "collapse": False, "visible": True}
@@ -93,11 +102,7 @@ NO_STYLE = Style()
 @lru_cache(2048)
 def declarations(text: str) -> Declarations:
     """Return the relevant declarations of a ``style`` attribute or a rule."""
-    lowered = text.lower()
-    if "/*" in lowered:
-        lowered = _COMMENT.sub("", lowered)
-    if "\\" in lowered:
-        lowered = _ESCAPE.sub(_escaped_character, lowered)
+    lowered = _lowered(text)
     usual: dict[str, str] = {}
     important: dict[str, str] = {}
     for name, raw in _DECLARATION.findall(lowered):
@@ -112,6 +117,16 @@ def declarations(text: str) -> Declarations:
             else:
                 usual[name] = value
     return (usual, important) if usual or important else _NO_DECLARATIONS
+
+
+def _lowered(text: str) -> str:
+    """Return declarations in lower case, without comments and escapes."""
+    if "--" in text:  # only the names of variables differ by case
+        text = _CUSTOM_NAME.sub(lambda found: _CAPITAL.sub(r"\1__", found[0]), text)
+    lowered = text.lower()
+    if "/*" in lowered:
+        lowered = _COMMENT.sub("", lowered)
+    return _ESCAPE.sub(_escaped_character, lowered) if "\\" in lowered else lowered
 
 
 def combined_values(rules: Iterable[Declarations], inline: Declarations) -> dict[str, str]:
@@ -136,7 +151,7 @@ def resolved(values: dict[str, str], variables: Mapping[str, str]) -> tuple[dict
     found: dict[str, str] = {}
     unknown = False
     for name, value in values.items():
-        if "var(" not in value:
+        if "var(" not in value or name[:2] == "--":  # that is replaced where it is used
             found[name] = value
             continue
         plain = _substituted(value, variables)
@@ -192,6 +207,7 @@ def style_of(values: dict[str, str]) -> Style:
         size=size,
         relative=relative,
         boxed=_boxed(values),
+        lifted=hiding.is_lifted(values),
     )
 
 
@@ -221,13 +237,20 @@ def _font_size(values: dict[str, str]) -> tuple[float, str] | None:
     """Return the font size: a number and its unit."""
     size = values.get("font-size")
     if size is None and "font" in values:
-        size = next(
-            (word.partition("/")[0] for word in values["font"].split() if word[:1].isdigit()), None
-        )
+        size = next(filter(_is_size, re.split(r"[\s/]+", values["font"])), None)
     if size is not None and size in _SIZE_WORDS:
         return _DEFAULT_SIZE, "px"
-    found = _NUMBER.match(size) if size else None
+    if size is not None and size in _RELATIVE_WORDS:
+        return _RELATIVE_WORDS[size], "em"
+    found = hiding.NUMBER.match(size) if size else None
     return None if found is None else (float(found[1]), found[2])
+
+
+def _is_size(word: str) -> bool:
+    """Say whether a word of ``font`` is a size: a number with a unit, or 0; others are weights."""
+    found = hiding.NUMBER.fullmatch(word)
+    sized = found is not None and (bool(found[2]) or float(found[1]) == 0)
+    return sized or word in _RELATIVE_WORDS
 
 
 def _size_in_pixels(font: tuple[float, str] | None) -> tuple[float | None, bool]:
@@ -252,7 +275,7 @@ def _strong(values: dict[str, str]) -> bool | None:
 def _letter_spaced(value: str | None) -> bool | None:
     if value is None or value == "inherit":
         return None
-    found = _NUMBER.match(value)
+    found = hiding.NUMBER.match(value)
     if found is None:
         return False
     return float(found[1]) >= (_SPACED_SHARE if found[2] in {"em", "rem"} else _SPACED_PIXELS)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from oncebox.mail.html import hiding, selectors, styles
+from oncebox.mail.html.colours import TRANSPARENT, are_similar
 from oncebox.mail.html.styles import Declarations, declarations
 
 #: the first of the characters that stand for escaped punctuation in names
@@ -20,7 +21,7 @@ _COMPOUND = re.compile(r"([a-z][a-z0-9-]*|\*)?((?:[.#][\w\ue000-\ue07f-]+|\[[^\[
 _CLASS_OR_ID = re.compile(r"([.#])([\w\ue000-\ue07f-]+)")
 _PUNCTUATION = {_ESCAPED + code: code for code in range(0x80)}
 _ATTRIBUTE = re.compile(
-    r"\[\s*([\w-]+)\s*(?:([~|^$*]?)=\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*i?\s*)?\]"
+    r"\[\s*([\w-]+)\s*(?:([~|^$*]?)=\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*[is]?\s*)?\]"
 )
 _COMBINATOR = re.compile(r"\s*(>)\s*|\s+")
 #: limits of complex selectors: number, and compound selectors in one
@@ -183,8 +184,15 @@ _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 #: the escape of a letter, digit or hyphen by its code point
 _ESCAPE = re.compile(r"\\0{0,4}(2d|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])\s?")
 _ESCAPED_MARK = re.compile(r"\\([!-/:-@\[-`{-~])")
+#: an address that is not quoted ends at the bracket, whatever it contains
+_PLAIN_URL = re.compile(r"url\(\s*+(?![\"'\s])[^)]*+(?:\)|\Z)", re.IGNORECASE)
+_NOT_IN_URLS = re.compile("[\"'{}]")
+#: the prefix of a name space
+_NAME_SPACE = re.compile(r"(?:\*|(?<![\w-])[a-z][\w-]*)?\|(?![=|])")
 _LONGEST_CSS = 256 * 1024
 _MOST_RULES = 2_000
+#: variables of all rules together
+_MOST_VARIABLES = 500
 #: rules that are tested for all elements together; real mail needs fewer
 _MOST_RULE_TESTS = 50_000
 
@@ -197,6 +205,8 @@ class _StyleRule(msgspec.Struct):
     declared: Declarations
     #: it may match although its selector, or the rule around it, does not
     doubtful: bool
+    #: it hides a text; computed only where the order of rules is not certain
+    hides: bool = False
 
 
 class MatchedRules(NamedTuple):
@@ -220,11 +230,19 @@ class StyleSheet:
         self._complex_rules: dict[int, _StyleRule] = {}
         self._complex = ComplexSelectors()
         self._known: dict[tuple[object, ...], MatchedRules] = {}
-        self._tests = 0
+        self._tests = self._variables = 0
         self.has_variables = "--" in css
         #: animations that end with hidden text, and fonts that the mail brings along
         self.hiding_animations: set[str] = set()
         self.embedded_fonts: set[str] = set()
+        #: animations that hide text for a time
+        self.passing_animations: set[str] = set()
+        #: variables that ``@property`` registers
+        self.registered: set[str] = set()
+        #: a painted pseudo-element may lie on the text
+        self.covers = False
+        #: the order of rules is not only by the selectors that are counted
+        self._is_reordered = bool(_REORDERING.search(css))
         #: rules were left out because there are too many
         self._incomplete = len(css) > _LONGEST_CSS
         self._read(css[:_LONGEST_CSS])
@@ -233,23 +251,39 @@ class StyleSheet:
         self._named = attribute_names(each for each in every if each is not None)
 
     def _read(self, css: str) -> None:
-        """Add the rules of a style sheet."""
+        """Add the rules of a style sheet, until there are too many."""
         order = 0
         for selector_list, body, doubtful in _style_rules(css):
             if selector_list.startswith("@"):
                 self._add_at_rule(selector_list, body)
-                continue
-            declared = declarations(body)
-            if not (declared[0] or declared[1]):
-                continue
-            for selector in selectors.plain_selectors(_unescaped(selector_list)):
-                order += 1
-                if order > _MOST_RULES:
-                    break
-                self._add(selector.text, order, declared, doubtful=doubtful or selector.doubtful)
+            elif order <= _MOST_RULES and self._variables <= _MOST_VARIABLES:
+                order = self._add_rule(selector_list, declarations(body), order, doubtful=doubtful)
+            else:
+                self._incomplete = True
+                break
+
+    def _add_rule(
+        self, selector_list: str, declared: Declarations, order: int, *, doubtful: bool
+    ) -> int:
+        """Add a rule, once for each of its selectors; return the number of the last."""
+        if self.has_variables:
+            self._count_variables(sum(map(_is_variable, (*declared[0], *declared[1]))))
+        if not (declared[0] or declared[1]) or self._variables > _MOST_VARIABLES:
+            return order
+        if _BESIDE_TEXT.search(selector_list) and _covers(declared):
+            self.covers = True
+        for selector in selectors.plain_selectors(_unescaped(selector_list)):
+            order += 1
             if order > _MOST_RULES:
                 self._incomplete = True
                 break
+            self._add(selector.text, order, declared, doubtful=doubtful or selector.doubtful)
+        return order
+
+    def _count_variables(self, more: int) -> None:
+        """Count variables: every element below has a copy of each."""
+        self._variables += more
+        self._incomplete = self._incomplete or self._variables > _MOST_VARIABLES
 
     @property
     def empty(self) -> bool:
@@ -292,19 +326,22 @@ class StyleSheet:
             return NO_RULES
         found.sort(key=lambda each: each.order)
         certain = [rule for rule in found if not rule.doubtful]
+        if self._is_reordered:
+            found.sort(key=lambda each: each.hides)
         return MatchedRules(
             _merged(certain) if certain else None,
-            _merged(found) if len(certain) < len(found) else None,
+            _merged(found) if len(certain) < len(found) or self._is_reordered else None,
         )
 
     def _add(self, text: str, order: int, declared: Declarations, *, doubtful: bool) -> None:
         if doubtful and not _may_hide(declared):
             return
+        hides = self._is_reordered and _hides(declared)
         selector = parse_compound(text)
         if selector is None:
             weight = self._complex.add(text, order)
             if weight is not None:
-                rule = _StyleRule((weight, order), None, declared, doubtful)
+                rule = _StyleRule((weight, order), None, declared, doubtful, hides)
                 self._complex_rules[order] = rule
                 return
             # It has too many steps, or there are too many; a wider one takes its place.
@@ -316,7 +353,7 @@ class StyleSheet:
                 return
         named = f"#{selector.id}" if selector.id else ""
         key = named or next((f".{each}" for each in selector.classes), selector.tag)
-        rule = _StyleRule((selector.specificity, order), selector, declared, doubtful)
+        rule = _StyleRule((selector.specificity, order), selector, declared, doubtful, hides)
         self._by_name.setdefault(key, []).append(rule)
 
     def _add_at_rule(self, prelude: str, body: str) -> None:
@@ -324,18 +361,38 @@ class StyleSheet:
         kind, _, name = prelude.partition(" ")
         if kind == "@font-face":
             found = _FONT_NAME.search(body.lower())
-            if found is not None and _EMBEDDED.search(body):
+            if found is not None and (_EMBEDDED.search(body) or "size-adjust" in body.lower()):
                 self.embedded_fonts.add(found[1].strip(" \"'"))
             return
-        last = [frame for names, frame in _FRAME.findall(body.lower()) if _LAST_FRAME.search(names)]
-        if any(_hides(declarations(frame)) for frame in last):
+        if kind == "@property":
+            self._count_variables(1)
+            if self._variables <= _MOST_VARIABLES:
+                self.registered.add(_first_name(name))
+            return
+        hiding_frames = [
+            names for names, frame in _FRAME.findall(body.lower()) if _hides(declarations(frame))
+        ]
+        if any(map(_LAST_FRAME.search, hiding_frames)):
             self.hiding_animations.add(name.strip(" \"'"))
+        elif hiding_frames:
+            self.passing_animations.add(name.strip(" \"'"))
+
+
+def _first_name(text: str) -> str:
+    """Return the variable at the beginning of a text as ``declarations`` spells it."""
+    spelled = declarations(f"{text.strip()}:0")
+    return next(iter(spelled[0]), "")
 
 
 _FONT_NAME = re.compile(r"font-family\s*:\s*([^;}]{1,100})")
 _EMBEDDED = re.compile(r"url\(\s*[\"']?data:", re.IGNORECASE)
 _FRAME = re.compile(r"([^{}]{1,200})\{([^{}]*)\}")
 _LAST_FRAME = re.compile(r"\bto\b|100%")
+#: layers, and pseudo-classes that count by their arguments
+_REORDERING = re.compile(r"@layer|:(?:is|not|where|has)\(", re.IGNORECASE)
+_BESIDE_TEXT = re.compile(r"::?(?:before|after)", re.IGNORECASE)
+#: a font size in pixels that hardly anybody can read
+_SMALL = 4.0
 #: properties besides those of ``hiding`` that may hide a text
 _COLOURING = frozenset({
     "color", "background", "background-color", "background-image", "-webkit-text-fill-color",
@@ -343,10 +400,14 @@ _COLOURING = frozenset({
 })  # fmt: skip
 
 
+def _is_variable(name: str) -> bool:
+    return name.startswith("--")
+
+
 def _may_hide(declared: Declarations) -> bool:
     names = declared[0].keys() | declared[1].keys()
     return any(
-        name in hiding.HIDING_PROPERTIES or name in _COLOURING or name.startswith("--")
+        name in hiding.HIDING_PROPERTIES or name in _COLOURING or _is_variable(name)
         for name in names
     )
 
@@ -354,7 +415,19 @@ def _may_hide(declared: Declarations) -> bool:
 def _hides(declared: Declarations) -> bool:
     style = styles.style_of(declared[0] | declared[1])
     faint = hiding.fade_visibility(min(style.opacity, abs(style.scale)))
-    return hiding.HIDDEN in {style.visibility, faint} or style.visible is False
+    tiny = style.size is not None and style.size < (0.2 if style.relative else _SMALL)
+    pale = style.text_colour == TRANSPARENT or (
+        isinstance(style.text_colour, tuple) and are_similar(style.text_colour, _WHITE)
+    )
+    return hiding.HIDDEN in {style.visibility, faint} or style.visible is False or tiny or pale
+
+
+_WHITE = (255, 255, 255)
+
+
+def _covers(declared: Declarations) -> bool:
+    style = styles.style_of(declared[0] | declared[1])
+    return style.lifted and style.background not in {False, TRANSPARENT}
 
 
 def _merged(rules: Iterable[_StyleRule]) -> Declarations:
@@ -371,13 +444,15 @@ def _unescaped(selector_list: str) -> str:
     if "\\" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)).lower(), text)
         text = _ESCAPED_MARK.sub(lambda found: chr(_ESCAPED + ord(found[1])), text)
-    return text
+    return _NAME_SPACE.sub("", text) if "|" in text else text
 
 
 _STRUCTURE = re.compile(r"[{}]|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
 #: depth of nested rules
 _DEEPEST = 6
-_COLLECTED = re.compile(r"@(?:-webkit-)?keyframes\s|@font-face")
+_COLLECTED = re.compile(r"@(?:-webkit-)?keyframes\s|@font-face|@property\s")
+#: a comment separates the name of an at-rule from what follows
+_AT_COMMENT = re.compile(r"(@[\w-]+)/\*")
 
 #: selectors (or the beginning of an at-rule), declarations, and whether they may not apply
 _WrittenRule = tuple[str, str, bool]
@@ -385,7 +460,9 @@ _WrittenRule = tuple[str, str, bool]
 
 def _style_rules(css: str) -> Iterator[_WrittenRule]:
     """Yield the rules that apply, or may apply, to all screens."""
-    return _rules_in(_COMMENT.sub("", css), "", doubtful=False, depth=0)
+    text = _COMMENT.sub("", _AT_COMMENT.sub(r"\1 /*", css))
+    text = _PLAIN_URL.sub(lambda found: _NOT_IN_URLS.sub("", found[0]), text)
+    return _rules_in(text, "", doubtful=False, depth=0)
 
 
 def _rules_in(text: str, around: str, *, doubtful: bool, depth: int) -> Iterator[_WrittenRule]:
@@ -401,7 +478,7 @@ def _rules_in(text: str, around: str, *, doubtful: bool, depth: int) -> Iterator
             body = text[brace + 1 : end] if end >= 0 else text[brace + 1 :]
         at = len(text) if end < 0 else end + 1
         if prelude.startswith("@"):
-            yield from _rules_of_at_rule(prelude.lower(), body, around, doubtful, depth)
+            yield from _rules_of_at_rule(_at_rule_name(prelude), body, around, doubtful, depth)
             continue
         selector = _nested_selector(around, prelude) if around else prelude
         if "{" not in body or _is_in_string(body.partition("{")[0]):
@@ -427,6 +504,12 @@ def _rules_of_at_rule(
         if around:
             yield around, _without_blocks(body), inner
         yield from _rules_in(body, around, doubtful=inner, depth=depth + 1)
+
+
+def _at_rule_name(prelude: str) -> str:
+    """Return the beginning of an at-rule in lower case, except the name of a variable."""
+    unescaped = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), prelude)
+    return unescaped if unescaped.lower().startswith("@property") else unescaped.lower()
 
 
 def _is_in_string(text: str) -> bool:
@@ -487,9 +570,13 @@ _MEDIA_SIZE = re.compile(
 )
 _MEDIA_RANGE = re.compile(r"\(\s*(?:width|height)\s*([<>])=?\s*([0-9.]{1,9})(px|em|rem)?\s*\)")
 #: conditions that hold only for some readers, and are common
-_OTHER_READERS = re.compile(r"prefers-color-scheme\s*:\s*dark|prefers-reduced|-ms-high-contrast")
+_OTHER_READERS = re.compile(
+    r"prefers-color-scheme\s*:\s*dark|prefers-reduced-[a-z]+\s*(?::\s*reduce|\))|-ms-high-contrast"
+)
 #: pixels: smaller than any screen, and larger than any
 _SMALLEST, _LARGEST = 320.0, 3_000.0
+#: pixels between the windows of telephones and others
+_MIDDLE = 900.0
 _PIXELS = {"em": 16.0, "rem": 16.0}
 
 
@@ -500,7 +587,7 @@ def _application(prelude: str) -> str:
         return "yes"
     if name == "@supports":
         return "maybe" if "not" in prelude else "yes"
-    if name in {"@container", "@scope", "@document", "@-moz-document"}:
+    if name in {"@container", "@scope", "@document", "@-moz-document", "@starting-style"}:
         return "maybe"
     if name != "@media":
         return ""
@@ -519,15 +606,20 @@ def _query_application(query: str) -> str:
     sizes = [(side == "min", size, unit) for side, size, unit in _MEDIA_SIZE.findall(query)] + [
         (side == ">", size, unit) for side, size, unit in _MEDIA_RANGE.findall(query)
     ]
-    if _OTHER_READERS.search(query) or not all(map(_holds_everywhere, sizes)):
+    if _OTHER_READERS.search(query):
         return ""
-    return "yes" if len(sizes) == query.count("(") else "maybe"
+    if " or " in query:
+        return "maybe"
+    if not all(_holds(each, _MIDDLE, _MIDDLE) for each in sizes):
+        return ""
+    everywhere = all(_holds(each, _SMALLEST, _LARGEST) for each in sizes)
+    return "yes" if everywhere and len(sizes) == query.count("(") else "maybe"
 
 
-def _holds_everywhere(condition: tuple[bool, str, str]) -> bool:
-    """Say whether a condition on a size holds on every screen."""
+def _holds(condition: tuple[bool, str, str], smallest: float, largest: float) -> bool:
+    """Say whether a condition on a size holds on all screens from and to these sizes."""
     least, size, unit = condition
     if size.count(".") > 1 or size == ".":
         return True
     pixels = float(size) * _PIXELS.get(unit, 1.0)
-    return pixels <= _SMALLEST if least else pixels >= _LARGEST
+    return pixels <= smallest if least else pixels >= largest

@@ -25,6 +25,7 @@ from oncebox.mail.html.layout import (
     Page,
     PageBuilder,
 )
+from oncebox.mail.html.styles import inline_style
 from oncebox.mail.html.stylesheets import StyleSheet
 from oncebox.mail.limits import ParseLimits
 
@@ -165,15 +166,18 @@ class SerializedHtml(msgspec.Struct, frozen=True):
 
     html: str
     css: str
+    #: it has a shadow tree, which is shown in place of the text of an element
+    shadowed: bool = False
 
 
 def serialize_html(html: str, *, straight: bool = False) -> SerializedHtml:
     """Return HTML as parsed; ``straight`` drops ambiguous names."""
     tree = LexborHTMLParser(html)
-    css = ""
+    css, shadowed = "", False
     removed = _HAS_REMOVED.search(html)
     if removed and _HAS_STRIPPED.search(html, removed.start()):
         css = "\n".join(map(_style_text, tree.css("style")))
+        shadowed = tree.css_first("template[shadowrootmode]") is not None
         tree.strip_tags(list(_STRIPPED_TAGS))
     if removed and _HAS_FOREIGN.search(html, removed.start()):
         for node in tree.css(_MISNAMED):
@@ -182,7 +186,7 @@ def serialize_html(html: str, *, straight: bool = False) -> SerializedHtml:
         return SerializedHtml("", css)
     if straight:
         _drop_odd_names(tree.root)
-    return SerializedHtml(tree.root.html or "", css)
+    return SerializedHtml(tree.root.html or "", css, shadowed)
 
 
 def _style_text(node: LexborNode) -> str:
@@ -233,7 +237,11 @@ _CONDITION = re.compile(r"\[(?:if|endif)[^\]]{0,200}\]>?")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _MARKUP = re.compile(r"<[^<>]*+>?")
 #: style sheets that are not read, and columns that are not shown
-_UNREAD_STYLE = re.compile(r"<link [^>]*data:text/css|<col [^>]*collapse|@import[^;]{0,99}data:")
+_UNREAD_STYLE = re.compile(
+    r"<link [^>]*(?:data|cid):|<col(?:group)? [^>]*(?:collapse|background)"
+    r"|@import[^;]{0,99}(?:data|cid):",
+    re.IGNORECASE,
+)
 
 
 class VisibleText(msgspec.Struct):
@@ -259,7 +267,7 @@ def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText
     except _AmbiguousTag:
         walk = _Renderer(page := serialize_html(bounded, straight=True))
     certain = None
-    if walk.exhausted or _has_unread_style(page):
+    if walk.exhausted or walk.is_covered or _has_unread_style(page):
         certain = PageBuilder(odd_spaces=False).page()
     elif walk.has_doubtful_text:
         certain = _Renderer(page, strict=True).draft.page()
@@ -277,9 +285,11 @@ def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText
 
 def _has_unread_style(page: SerializedHtml) -> bool:
     """Say whether the mail has styles that are not read, so that all its text is doubtful."""
-    if "data:" in page.css and _UNREAD_STYLE.search(page.css):
+    if "@import" in page.css and _UNREAD_STYLE.search(page.css):
         return True
-    return ("<link " in page.html or "<col " in page.html) and (
+    if page.shadowed or ("<col" in page.html and "collapse" in page.css):
+        return True
+    return ("<link " in page.html or "<col" in page.html) and (
         _UNREAD_STYLE.search(page.html) is not None
     )
 
@@ -300,6 +310,8 @@ class _Renderer:
         self._styles = StyleComputer(self._sheet)
         self._root = ComputedStyle(strict=strict)
         self.has_doubtful_text = False
+        #: something may lie on the text
+        self.is_covered = sheet is not None and sheet.covers
         self._pieces = iter(page.html.split("<"))
         next(self._pieces)  # no text precedes the first tag
         self._walk()
@@ -307,7 +319,7 @@ class _Renderer:
     @property
     def exhausted(self) -> bool:
         """Whether the limit of style tests was exceeded."""
-        return self._sheet is not None and self._sheet.exhausted
+        return self._styles.exhausted or (self._sheet is not None and self._sheet.exhausted)
 
     def _walk(self) -> None:  # noqa: C901, PLR0912, PLR0915 - inlined for speed
         """Read all pieces; tags that occurred before in the same context are cached.
@@ -371,6 +383,7 @@ class _Renderer:
         if name in VOID_TAGS:
             return None, text, self._void(name, attributes, current, parted)
         inner = self._styles.style_inside(current, name, attributes)
+        self.is_covered = self.is_covered or (inner.covers and inner.readable)
         ends = _BREAKS.get(name, INLINE_BREAKS)
         if ends is LINE_BREAKS and inner.is_inline and inner is not current:
             ends = CELL_BREAKS
@@ -409,6 +422,8 @@ class _Renderer:
         if name in {"br", "hr"}:
             return LINE_BREAKS[parted]
         link = current.emphasis and current.emphasis.link
+        if name == "img" and "position" in attributes.get("style", ""):
+            self.is_covered = self.is_covered or inline_style(attributes["style"]).lifted
         if name == "img" and current.readable and link:
             link.alts.append(attributes.get("alt") or attributes.get("title", ""))
             self.draft.put("", current.emphasis, parted)

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from html import unescape
+from itertools import islice
 
 import msgspec
 
@@ -14,6 +15,10 @@ _MOST_URLS = 300
 _LONGEST = 8_192
 #: printable ASCII except for characters that enclose links
 _URL_CHARACTER = r"[!#-;=?-\[\]_a-z{-~]"
+_HREF = re.compile(
+    r"""\shref\s{0,8}=\s{0,8}(?:"([^"]{0,8192})"|'([^']{0,8192})'|([^\s"'<>]{1,8192}))""",
+    re.IGNORECASE,
+)
 _WITH_SCHEME = re.compile(rf"https?://{_URL_CHARACTER}+", re.IGNORECASE)
 #: the end of a host, and a path
 _HOST_END_AND_PATH = re.compile(rf"\.[a-z]{{2,18}}/{_URL_CHARACTER}+", re.IGNORECASE)
@@ -37,6 +42,15 @@ def find_urls(text: str) -> Iterator[tuple[int, int, str]]:
         found += _without_scheme(text, taken)
         found.sort()
     yield from found[:_MOST_URLS]
+
+
+def all_urls(html: str, text: str) -> list[str]:
+    """Return the web links of a mail, each once: those of its HTML elements, then of its text."""
+    hrefs = (unescape(found[1] or found[2] or found[3] or "") for found in _HREF.finditer(html))
+    found = [each.strip() for each in islice(hrefs, _MOST_URLS)]
+    found += (url for _, _, url in find_urls(text))
+    web = (each for each in found if _WITH_SCHEME.match(each))
+    return list(dict.fromkeys(web))[:_MOST_URLS]
 
 
 def _with_scheme(text: str) -> Iterator[tuple[int, int, str]]:

@@ -28,11 +28,12 @@ _BITS = 5
 _KEY_TEXT = re.compile(f"{KEY_PREFIX}[{_ALPHABET}]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}")
 _HINT_LENGTH = len(KEY_PREFIX) + 6
 _WORKER_PREFIX = "worker:"
+_ACCEPT_PREFIX = "accept:"
 _LONGEST_KEY_NAME = 100
 
 
 class Scope(StrEnum):
-    """Scopes of a key, beside ``worker:SOURCE`` and ``worker:*`` for all sources."""
+    """Scopes of a key, beside ``worker:SOURCE`` and ``accept:SOURCE``; ``*`` is all sources."""
 
     #: everything, keys and secrets included
     ADMIN = "admin"
@@ -76,6 +77,10 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether the key may work on deliveries of a source."""
         return self.may(f"{_WORKER_PREFIX}{source}", f"{_WORKER_PREFIX}*")
 
+    def may_submit(self, source: str) -> bool:
+        """Say whether the key may submit events to a source."""
+        return self.may(Scope.OPERATOR, f"{_ACCEPT_PREFIX}{source}", f"{_ACCEPT_PREFIX}*")
+
 
 def make_key_text(random: bytes) -> str:
     """Return the text of a new key from 20 random bytes."""
@@ -111,7 +116,7 @@ def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     if not scopes:
         raise KeyInvalid(f"give the key at least one scope: {_scope_choices()}")
     for scope in scopes:
-        if scope not in set(Scope) and not _is_worker_scope(scope):
+        if scope not in set(Scope) and not _is_source_scope(scope):
             raise KeyInvalid(f"there is no such scope; write {_scope_choices()}")
     if Scope.READ_TEXT in scopes and Scope.AGENT not in scopes:
         raise KeyInvalid("read:text adds to an agent's key; write agent beside it")
@@ -131,17 +136,18 @@ def check_key_name(name: str) -> None:
         )
 
 
-def _is_worker_scope(scope: str) -> bool:
-    if not scope.startswith(_WORKER_PREFIX):
+def _is_source_scope(scope: str) -> bool:
+    """Say whether a scope is one of a source, or of all of them."""
+    prefix, colon, source = scope.partition(":")
+    if f"{prefix}{colon}" not in {_WORKER_PREFIX, _ACCEPT_PREFIX}:
         return False
-    source = scope.removeprefix(_WORKER_PREFIX)
     if source != "*":
         check_source_name(source)
     return True
 
 
 def _scope_choices() -> str:
-    return f"{', '.join(Scope)} or worker:SOURCE"
+    return f"{', '.join(Scope)}, worker:SOURCE or accept:SOURCE"
 
 
 def _checksum(body: str) -> str:

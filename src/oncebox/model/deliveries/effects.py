@@ -5,7 +5,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -40,6 +40,28 @@ class Done(msgspec.Struct, frozen=True):
     """A verify function's proof that the effect happened, with its result."""
 
     result: Any = None
+
+
+class NoResult:
+    """Type of ``NO_RESULT``, which a repeat returns of what is done and has no stored result.
+
+    It could not be stored, or a person recorded the outcome without it. Compare with ``is``; it is
+    false.
+    """
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "NO_RESULT"
+
+    def __reduce__(self) -> str:  # copies are the same object
+        return "NO_RESULT"
+
+
+NO_RESULT: Final = NoResult()
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -97,7 +119,8 @@ def effect_key(tenant: str, source: str, key: str, variant: str, name: str) -> s
 CALL_TIMEOUT = 20.0
 #: seconds within which other services are trusted to remember a key
 KEY_WINDOW = 24 * 3600.0
-_LARGEST_RESULT = 1024 * 1024
+#: bytes of a stored result
+LARGEST_RESULT = 1024 * 1024
 
 Function = Callable[..., Any]
 
@@ -135,7 +158,12 @@ def encode_result(result: object) -> bytes | None:
         json = msgspec.json.encode(result)
     except (TypeError, ValueError, NotImplementedError, RecursionError):
         return None
-    return json if len(json) <= _LARGEST_RESULT else None
+    return json if len(json) <= LARGEST_RESULT else None
+
+
+def decode_result(stored: bytes | None) -> Any:
+    """Return a stored result, ``NO_RESULT`` where there is none."""
+    return NO_RESULT if stored is None else msgspec.json.decode(stored)
 
 
 #: the connection was never made, so nothing was sent

@@ -17,7 +17,8 @@ _PERMANENT = (Permanent, EffectMisused, EffectNameReused)
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a failing delivery is tried; times in milliseconds."""
 
-    tries: int = 8
+    #: the waits between them take two and a half hours on average
+    tries: int = 16
     budget: int = 86_400_000
     first_wait: int = 2_000
     longest_wait: int = 3_600_000

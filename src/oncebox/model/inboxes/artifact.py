@@ -1,17 +1,22 @@
-"""Artifacts: codes and links from mail, the choice among them, and their claims.
+"""Artifacts: codes and links from mail and awaited messages, the choice among them, their claims.
 
 The choice depends on which artifacts there are, never on the order in which they were filed.
 See docs/decisions/0028-use-permanent-grants-for-codes-and-links.md.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import Final, Literal
 
 import msgspec
 
-from oncebox.model.inboxes.inbox import AUTHENTICATION_OFF
+from oncebox.model.inboxes.inbox import (
+    AUTHENTICATION_OFF,
+    InboxPolicy,
+    requires_authentication,
+)
 from oncebox.model.inboxes.received_mail import (
     NOT_ADDRESSED,
     RECIPIENT_UNSIGNED,
@@ -19,6 +24,7 @@ from oncebox.model.inboxes.received_mail import (
     ArtifactKind,
     Candidate,
     Extraction,
+    SenderVerdict,
 )
 from oncebox.model.inboxes.replay import REPLAY_SIGNS
 
@@ -45,9 +51,22 @@ ARTIFACT_WARNINGS: dict[str, str] = {
     TEXT_DOUBTFUL: "it may be hidden from readers, or the right one depends on such text",
     PURPOSE_UNCLEAR: "a purpose was asked for, and the words of the message name none",
 }
+#: the details of a verdict that are warnings of its artifacts
+_REPORTED_DETAILS = (*REPLAY_SIGNS, RECIPIENT_UNSIGNED)
 #: artifacts of one kind from one message; if more are equally good, the message is a list
 _MOST_TIED = 5
 _THOUSAND = 1_000
+
+
+def sender_warnings(policy: InboxPolicy, verdict: SenderVerdict) -> Iterator[str]:
+    """Yield what the owner of an inbox should know about the sender of a mail."""
+    yield from (code for code in _REPORTED_DETAILS if code in verdict.details)
+    if not policy.senders:
+        yield ANY_SENDER
+    if policy.authenticated is False or (
+        policy.senders and not requires_authentication(policy, verdict)
+    ):
+        yield AUTHENTICATION_OFF
 
 
 class ArtifactState(StrEnum):
@@ -108,7 +127,7 @@ class LinkParts(_Secret, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
-    """An artifact to be filed with its message; the worker has encrypted it."""
+    """A code or link to be filed with its message; the worker has encrypted it."""
 
     id: str
     #: for the event that reports it
@@ -287,9 +306,7 @@ def choose_artifact(
     them gets that one again.
     """
     matched = [each for each in candidates if each.matched]
-    best = [each for each in matched if each.proven] or matched
-    best = [each for each in best if not each.replayed] or best
-    groups = _by_sender_and_purpose(best)
+    groups = _by_sender_and_purpose(_most_trusted(matched))
     newest = [each for group in groups for each in _split_newest(group)[0]]
     left = _without_spent(_without_unclear(newest, purpose))
     own = [each for each in left if claim_mark is not None and each.belongs_to(claim_mark)]
@@ -298,6 +315,21 @@ def choose_artifact(
         ids = tuple(sorted(each.id for each in meant))
         return ArtifactChoice(conflict=ids, why=_conflict_reason(meant))
     return ArtifactChoice(artifact=meant[0] if meant else None)
+
+
+def choose_message(candidates: Iterable[Artifact], claim_mark: bytes | None) -> Artifact | None:
+    """Choose among awaited messages: the first by number that is free.
+
+    One that the claim holds and has not used comes first, so that a repeat gets the same. As among
+    codes, proven senders exclude unproven ones. No message replaces another, and none conflicts.
+    If none is free, the result is one that is refused.
+    """
+    every = sorted(candidates, key=lambda each: each.sequence)
+    own = [each for each in every if claim_mark is not None and each.belongs_to(claim_mark)]
+    best = _most_trusted(every)
+    unused = (each for each in own if each.used_at is None)
+    free = (each for each in best if not each.claimed)
+    return next(chain(unused, free, own, best), None)
 
 
 def supersessions(artifacts: Iterable[Artifact]) -> dict[str, Supersession]:
@@ -320,6 +352,12 @@ def supersessions(artifacts: Iterable[Artifact]) -> dict[str, Supersession]:
             warnings=(*own, ORDER_BY_ARRIVAL) if each.id in by_arrival else own,
         )
     return found
+
+
+def _most_trusted(artifacts: list[Artifact]) -> list[Artifact]:
+    """Return those of proven senders, if there are any, and of these the ones not replayed."""
+    best = [each for each in artifacts if each.proven] or artifacts
+    return [each for each in best if not each.replayed] or best
 
 
 def _sender_identity(artifact: Artifact) -> Hashable:
@@ -442,6 +480,14 @@ class ArtifactClaimant(msgspec.Struct, frozen=True, kw_only=True):
     claim_key: str | None = None
 
 
+class AwaitedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that matches a wait, and the artifact it becomes when it is claimed."""
+
+    artifact: Artifact
+    #: what makes it the same message in its inbox
+    identity: bytes
+
+
 class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which artifact of an inbox is wanted, where no id is given."""
 
@@ -459,6 +505,8 @@ class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
     by_domain: bool = False
     #: the purpose that was asked for; empty: any
     purpose: str = ""
+    #: of kind message: those of ``messages`` that nobody has claimed yet
+    unclaimed: tuple[AwaitedMessage, ...] = ()
 
     def matches(self, artifact: Artifact) -> bool:
         """Return whether an artifact of the inbox and kind is wanted."""

@@ -5,7 +5,17 @@ import re
 import msgspec
 
 from oncebox.model.deliveries.delivery import Delivery
-from oncebox.model.inboxes.artifact import NewArtifact
+from oncebox.model.inboxes.artifact import (
+    PROVEN_VERDICT,
+    PURPOSE_UNCLEAR,
+    SENDER_UNPROVEN,
+    Artifact,
+    ArtifactState,
+    NewArtifact,
+    sender_warnings,
+)
+from oncebox.model.inboxes.inbox import Inbox, named_purposes
+from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
     ArtifactKind,
     AuthResult,
@@ -14,6 +24,7 @@ from oncebox.model.inboxes.received_mail import (
     Extraction,
     ParsedMail,
     SenderVerdict,
+    covers_subject,
     is_sender_proven,
 )
 from oncebox.model.inboxes.replay import REPLAY_SIGNS
@@ -165,6 +176,43 @@ def new_message(  # noqa: PLR0913 - everything known about a mail
         sender_domain=safe_domain(parsed.sender.domain),
         sender_verdict=sender,
         artifacts=artifacts,
+    )
+
+
+def awaited_artifact(
+    id_: str, inbox: Inbox, message: Message, document: MessageDocument
+) -> Artifact:
+    """Return the artifact that a message becomes when a wait for messages claims it.
+
+    A signature that does not cover the subject does not prove what the message says.
+    """
+    verdict = message.sender_verdict
+    if verdict == PROVEN_VERDICT and not covers_subject(document.verdict):
+        verdict = AuthResult.NONE.value
+    purposes = tuple(sorted(map(str, named_purposes(document.parsed))))
+    unproven = [] if verdict == PROVEN_VERDICT else [SENDER_UNPROVEN]
+    is_unclear = inbox.policy.purpose is not Purpose.ANY and not purposes
+    unclear = [PURPOSE_UNCLEAR] if is_unclear else []
+    return Artifact(
+        id=id_,
+        tenant=inbox.tenant,
+        inbox_id=inbox.id,
+        attempt_id=inbox.attempt_id,
+        message_id=message.id,
+        sequence=message.sequence,
+        kind=ArtifactKind.MESSAGE,
+        state=ArtifactState.AVAILABLE,
+        rank=0,
+        confidence=1_000,
+        tied=False,
+        matched=True,
+        purposes=purposes,
+        sender=message.sender,
+        sender_domain=safe_domain(message.sender_domain),
+        sender_verdict=verdict,
+        received_at=message.received_at,
+        signed_at=None,
+        warnings=(*unproven, *sender_warnings(inbox.policy, document.verdict), *unclear),
     )
 
 

@@ -19,6 +19,8 @@ class ArtifactKind(StrEnum):
 
     CODE = "code"
     LINK = "link"
+    #: a message whose arrival is the signal
+    MESSAGE = "message"
 
 
 class CandidateEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,10 +201,13 @@ class AuthResult(StrEnum):
 
 
 NOT_ADDRESSED = "not_addressed"
+#: a warning: mail programs may disagree about To or Cc
+RECIPIENTS_AMBIGUOUS = "recipients_ambiguous"
 SIGNATURE_OLD = "signature_old"
 RECIPIENT_UNSIGNED = "recipient_unsigned"
 #: every code of a verdict's details, and its meaning
 VERDICT_DETAILS: dict[str, str] = {
+    "reported": "the server that received the mail checked its sender; see `origin`",
     "not_checked": "senders are not checked: `mail.authenticate` is off",
     "nothing_to_judge": "a mail from a private address without a signature; no DNS query was made",
     "timed_out": "not all DNS queries were answered in time",
@@ -289,11 +294,51 @@ def is_sender_proven(verdict: SenderVerdict, domain: str) -> bool:
     return AuthResult.PASS in {verdict.dmarc, verdict.dkim, verdict.spf}
 
 
+def covers_subject(verdict: SenderVerdict) -> bool:
+    """Return whether a verdict that proves the sender also covers the subject."""
+    by_signature = "dkim_aligned" in verdict.details and "spf_aligned" not in verdict.details
+    return not by_signature or "signed_subject" in verdict.details
+
+
 #: the source of all mail; no user's source can have that name
 MAIL_SOURCE = "@mail"
 #: the type and the channel of a mail's delivery
 MAIL_TYPE = "mail.received"
 SMTP_CHANNEL = "smtp"
+MAILBOX_CHANNEL = "mailbox"
+WEBHOOK_CHANNEL = "webhook"
+
+
+#: providers whose webhooks bring mail, as in metrics
+INBOUND_PROVIDERS = (
+    "cloudflare", "mailgun", "mandrill", "postal", "postmark", "resend", "sendgrid", "ses",
+)  # fmt: skip
+
+
+class InboundOutcome(StrEnum):
+    """What became of a mail that a provider's webhook brought."""
+
+    #: on disk, new in at least one inbox
+    STORED = "stored"
+    #: every inbox has it
+    DUPLICATE = "duplicate"
+    #: for no inbox of the source's tenant
+    UNROUTED = "unrouted"
+    #: about something else than received mail
+    IGNORED = "ignored"
+    #: the webhook contains no raw mail
+    RAW_MISSING = "raw_missing"
+    #: not of the provider's format
+    MALFORMED = "malformed"
+    TOO_LARGE = "too_large"
+    #: the provider does not have the mail any more
+    GONE = "gone"
+    #: it could not be fetched now, or not with this key
+    NOT_FETCHED = "not_fetched"
+    #: an inbox, its tenant or the disk is full
+    FULL = "full"
+    #: it could not be committed, or the inbox of the source is missing
+    FAILED = "failed"
 
 
 class EnvelopeRecipient(msgspec.Struct, frozen=True, kw_only=True):
@@ -318,6 +363,12 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     tls: str = ""
     #: SMTPUTF8
     utf8: bool = False
+    #: the mailbox that it was read from, or the source whose webhook brought it; empty for SMTP
+    origin: str = ""
+    #: the server whose ``Authentication-Results`` count, by its authserv-id
+    authserv: str = ""
+    #: its server accepted it for the inbox, whatever To and Cc say
+    any_recipient: bool = False
 
 
 def encode_envelope(envelope: Envelope) -> list[tuple[str, str]]:
@@ -328,10 +379,19 @@ def encode_envelope(envelope: Envelope) -> list[tuple[str, str]]:
         ("sender", envelope.sender),
         ("tls", envelope.tls),
         ("utf8", "yes" if envelope.utf8 else "no"),
+        *((name, value) for name, value in _origin_of(envelope) if value),
         *(
             ("recipient", f"{each.inbox_id} {each.tenant} {each.address}")
             for each in envelope.recipients
         ),
+    ]
+
+
+def _origin_of(envelope: Envelope) -> list[tuple[str, str]]:
+    return [
+        ("origin", envelope.origin),
+        ("authserv", envelope.authserv),
+        ("any_recipient", "yes" if envelope.any_recipient else ""),
     ]
 
 
@@ -351,5 +411,8 @@ def decode_envelope(headers: Iterable[tuple[str, str]]) -> Envelope:
         sender=fields["sender"],
         tls=fields["tls"],
         utf8=fields["utf8"] == "yes",
+        origin=fields.get("origin", ""),
+        authserv=fields.get("authserv", ""),
+        any_recipient="any_recipient" in fields,
         recipients=tuple(recipients),
     )

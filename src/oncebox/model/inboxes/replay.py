@@ -13,6 +13,7 @@ from oncebox.model.inboxes.addresses import address_key, sender_key
 from oncebox.model.inboxes.received_mail import (
     NOT_ADDRESSED,
     RECIPIENT_UNSIGNED,
+    RECIPIENTS_AMBIGUOUS,
     SIGNATURE_OLD,
     HeaderAddress,
     ParsedMail,
@@ -58,7 +59,9 @@ def _signs(
     signed = _signed_recipients(verdict, parsed)
     # SPF proves that the sender's own server delivered the mail, so that it is no replay.
     replayable = "spf_aligned" not in verdict.details
-    if signed is not None and not _names_inbox(signed, arrival.recipient):
+    # Where programs disagree about the recipients, the signer may have meant none but the other.
+    unclear = RECIPIENTS_AMBIGUOUS in parsed.warnings
+    if signed is not None and (unclear or not _names_inbox(signed, arrival.recipient)):
         yield NOT_ADDRESSED
     if replayable and _is_old(verdict, arrival, longest_age):
         yield SIGNATURE_OLD

@@ -64,10 +64,11 @@ MISMATCH_REASONS: dict[str, str] = {
     "before_after": "its number is not after the requested one",
     "recipient_differs": "it was sent to another address of the inbox, or its signed To names one",
     "subject_differs": "its subject does not match the pattern",
+    "attachments_differ": "it has no attachment, or one where none was expected",
     "no_code": "no code was found in it, or only one that another message contained too",
     "no_link": "no link was found in it, or only one that another message contained too",
     "superseded": "a newer message of the same sender replaced it",
-    "claimed": "another claim has its code or link",
+    "claimed": "another claim has it, or its code or link",
     "purged": "its content is no longer kept",
     "fits": "it matches: it conflicts with another, or arrived during this response",
 }
@@ -92,6 +93,8 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     #: of a link: its host
     host: str | None = None
+    #: whether it has attachments, inline ones not counted
+    has_attachment: bool | None = None
 
     @property
     def policy(self) -> InboxPolicy:
@@ -108,10 +111,11 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_document(self) -> bool:
-        """Whether a rule needs the content of the message."""
-        rules = (self.token, self.subject, self.recipient)
+        """Whether a rule needs the content of the message, or the wait is for the message."""
+        rules = (self.token, self.subject, self.recipient, self.has_attachment)
         return (
-            bool(self.senders)
+            self.kind is ArtifactKind.MESSAGE
+            or bool(self.senders)
             or self.purpose is not Purpose.ANY
             or any(each is not None for each in rules)
         )
@@ -126,7 +130,7 @@ def wait_criteria(filters: Mapping[str, object]) -> str:
     given = {
         name: value
         for name, value in filters.items()
-        if value and value != Purpose.ANY and name not in _NO_CRITERIA
+        if (value or value is False) and value != Purpose.ANY and name not in _NO_CRITERIA
     }
     return ", ".join(
         f"{name} {'given' if name in _UNSHOWN else value}" for name, value in given.items()
@@ -189,9 +193,12 @@ def _text_mismatch(
     _, reason = match_policy(policy, parsed, verdict, message.recipient)
     if reason:
         return reason
-    subject = document.parsed.subject[:_LONGEST_SUBJECT]
+    subject = parsed.subject[:_LONGEST_SUBJECT]
     differs = awaited.subject is not None and not matches_wildcard(awaited.subject, subject)
-    return "subject_differs" if differs else ""
+    if differs:
+        return "subject_differs"
+    attached = any(not each.inline for each in parsed.attachments)
+    return "attachments_differ" if awaited.has_attachment not in {None, attached} else ""
 
 
 def _with_authentication(policy: InboxPolicy, inbox: Inbox, verdict: SenderVerdict) -> InboxPolicy:

@@ -17,6 +17,7 @@ from oncebox.errors.sends import (
     EmailInvalid,
     EmailTooLarge,
     HeaderReserved,
+    MailboxInvalid,
     RecipientMissing,
     SenderMissing,
     TooManyRecipients,
@@ -170,13 +171,24 @@ def normalize_email(email: Email) -> Email:
     changed = {
         field: texts
         for field in _ADDRESS_FIELDS
-        if (given := getattr(email, field))
-        and (texts := tuple([parse_mailbox(text).text for text in given])) != given
+        if (given := getattr(email, field)) and (texts := _normal_addresses(field, given)) != given
     }
-    sender = parse_mailbox(email.sender).text
+    (sender,) = _normal_addresses("sender", (email.sender,))
     if not (changed or headers or sender != email.sender):
         return email  # as most are; a copy takes as long as all checks
     return replace(email, sender=sender, headers=headers, **changed)
+
+
+def _normal_addresses(field: str, given: Iterable[str]) -> tuple[str, ...]:
+    """Return the normal forms of the addresses of a field; an error names the one."""
+    texts: list[str] = []
+    for text in given:
+        try:
+            texts.append(parse_mailbox(text).text)
+        except MailboxInvalid as error:
+            named = field if field == "sender" else f"{field}[{len(texts)}]"
+            raise MailboxInvalid(f"{named}: {error}") from None
+    return tuple(texts)
 
 
 def check_recipient_count(email: Email, most: int) -> None:

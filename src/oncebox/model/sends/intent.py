@@ -21,7 +21,7 @@ from oncebox.errors import KeyInvalid
 from oncebox.errors.sends import RecipientMissing
 from oncebox.model.inboxes.addresses import domain_key, parse_mailbox
 from oncebox.model.sends.email import Email
-from oncebox.model.sends.send import OnUnknown, Retention
+from oncebox.model.sends.send import DEFAULT_ON_UNKNOWN, OnUnknown, Retention
 from oncebox.model.validation import check_key
 
 #: a changed rule gets a new number, so that old and new fingerprints never collide
@@ -52,7 +52,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     strict: bool = False
     transport: str = ""
-    on_unknown: OnUnknown = OnUnknown.HOLD
+    failover_group: str = ""
+    on_unknown: OnUnknown = DEFAULT_ON_UNKNOWN
     send_at: int | None = None
     valid_until: int | None = None
     retention: Retention = Retention.TRANSACTIONAL
@@ -190,13 +191,15 @@ class SendOptions(TypedDict, total=False):
     version: int
     #: an idempotency key instead of event type, entity and version
     key: str | None
-    #: what to do if the outcome is unknown: hold, replay or resend
+    #: what to do if the outcome is unknown: replay where keys are honoured (default), hold, resend
     on_unknown: OnUnknown | str
     #: earliest and latest moment of sending
     send_at: Instant | None
     valid_until: Instant | None
-    #: empty: the first one
+    #: no other one is used; empty: the first one, or one of its failover group
     transport: str
+    #: the first transport of this group, or another of it
+    failover_group: str
     #: how long the content is kept: transactional, scheduled or notification
     retention: Retention | str
     #: seconds between two mails of a schedule

@@ -114,10 +114,13 @@ class OnUnknown(StrEnum):
 
     #: it waits for evidence or an operator: at most once
     HOLD = "hold"
-    #: the same key and bytes again, while the provider remembers the key
+    #: the same key and bytes again, while the provider is known to remember the key; else as hold
     REPLAY = "replay"
     #: the same bytes again: at least once
     RESEND = "resend"
+
+
+DEFAULT_ON_UNKNOWN = OnUnknown.REPLAY
 
 
 class Retention(StrEnum):
@@ -204,8 +207,11 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_id: str
     #: HMAC of each recipient's address, to find it on the suppression list
     marks: tuple[bytes, ...]
-    #: empty: the first one, or ``log`` if there is none
+    #: empty: the first one (of the group, if one is named), or ``log`` if there is none
     transport: str = ""
+    failover_group: str = ""
+    #: the caller named the transport: no other one is used
+    pinned: bool = False
     event_type: str = ""
     entity_id: str = ""
     #: the requesting API key; None: the command line
@@ -214,7 +220,7 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     #: the delivery and the effect of a requesting handler
     delivery_id: str | None = None
     effect: str | None = None
-    on_unknown: OnUnknown = OnUnknown.HOLD
+    on_unknown: OnUnknown = DEFAULT_ON_UNKNOWN
     send_at: int | None = None
     valid_until: int | None = None
     retention: Retention = Retention.TRANSACTIONAL
@@ -280,6 +286,10 @@ class Send(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     #: last delivery status the provider reported, and when that happened
     delivery: ProviderStatus | None = None
     delivery_at: int | None = None
+    #: the caller named the transport: no other one is used
+    pinned: bool = False
+    #: its first transport signs it with DKIM, so it never leaves unsigned
+    must_sign: bool = False
 
 
 def is_settled(send: Send) -> bool:

@@ -99,6 +99,10 @@ class NewTransport(msgspec.Struct, frozen=True, kw_only=True):
     #: the smallest position is used first
     position: int = 0
     rate: TransportRate | None = None
+    #: transports of the same group take over from each other; empty: no failover
+    failover_group: str = ""
+    #: domains that it signs for with a DKIM key
+    signs: tuple[str, ...] = ()
 
 
 class ConfiguredTransport(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +123,8 @@ class ConfiguredTransport(msgspec.Struct, frozen=True, kw_only=True):
     rests_until: int | None
     created_at: int
     changed_at: int
+    #: transports of the same group take over from each other; empty: no failover
+    failover_group: str = ""
 
     def state(self, now: int) -> Literal["working", "resting", "paused"]:
         """Return whether the transport sends mail."""

@@ -13,9 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from oncebox.errors import ConfigInvalid, KeyInvalid
+from oncebox.errors import ConfigInvalid, KeyInvalid, SecretUnavailable
 from oncebox.model import validation
+from oncebox.model.deliveries.delivery import LaneRules
 from oncebox.model.deliveries.retry import RetryRules
+
+#: how a delivery came that was a webhook
+WEBHOOK_CHANNEL = "hook"
 
 _MINUTE = 60_000
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
@@ -149,9 +153,23 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     expect: dict[str, str] = {}
     #: accept unsigned requests; only with the scheme ``none``
     allow_unsigned: bool = False
+    #: whether the mail in its requests goes to inboxes; unless set, as its scheme says
+    inbound: bool | None = None
+    #: the inbox of all its mail; unless set, mail goes to the inboxes of its recipients
+    inbox: str | None = None
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def lane_rules(self) -> LaneRules:
+        """The rules for its lanes."""
+        return LaneRules(
+            stale=self.stale,
+            gap_wait=self.gap_wait,
+            after=self.after,
+            after_wait=self.after_wait,
+        )
 
     def retry_rules(self, otherwise: RetryRules) -> RetryRules:
         """Return how often and how long its deliveries are tried."""
@@ -202,6 +220,11 @@ class SourceTrouble(msgspec.Struct, frozen=True):
     message: str
     #: the secret it is about
     secret: str | None = None
+
+    @property
+    def is_missing_secret(self) -> bool:
+        """Whether the source has no secret at all."""
+        return self.code == SecretUnavailable.code and self.secret is None
 
 
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -320,6 +343,10 @@ def _identity_problems(source: Source) -> Iterator[Problem]:
     elif source.scheme == "none" and not source.allow_unsigned:
         remedy = "choose a scheme that signs, or set allow_unsigned"
         yield "scheme", f"it lets anybody in who knows the address; {remedy}"
+    if source.inbox is not None:
+        yield from _text_problems("inbox", source.inbox)
+        if source.inbound is False:
+            yield "inbox", "it is for mail; remove it, or set inbound"
     yield from _option_problems(source.options)
     if source.public_url is not None and not _is_public_url(source.public_url):
         yield (

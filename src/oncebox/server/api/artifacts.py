@@ -1,4 +1,4 @@
-"""``/v1/artifacts`` and ``/v1/inboxes/wait``: codes and links, claimed or waited for."""
+"""``/v1/artifacts`` and ``/v1/inboxes/wait``: codes, links, messages, claimed or waited for."""
 
 from collections.abc import Sequence
 from math import inf
@@ -25,8 +25,10 @@ from oncebox.model.inboxes.artifact import (
     ClaimGranted,
 )
 from oncebox.model.inboxes.inbox import policy_warnings
+from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
 from oncebox.schemas import artifacts as wire
+from oncebox.server.api.messages import message_schema
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
 from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Routes
 
@@ -35,6 +37,8 @@ routes = Routes()
 _FINAL_REFUSALS = frozenset({"already_claimed", "used", "link_refused", "not_opened"})
 #: answers after which the client asks again, unless its time is over
 _UNFINISHED = frozenset({"timeout", "in_flight"})
+#: what a wait accepts, as far as it is logged
+_LOGGED_CRITERIA = ("sender", "purpose", "subject", "recipient", "host", "has_attachment", "after")
 #: seconds between two looks at an artifact that another worker holds
 _SHORTEST_LEASE_POLL, _LONGEST_LEASE_POLL = 0.02, 1.0
 
@@ -81,7 +85,7 @@ async def claim_artifact(call: ApiCall) -> wire.Grant:
         _count_lease_conflict(call, held.inbox_id)
         raise
     _log_granted(call, granted)
-    return grant_schema(granted, call)
+    return await grant_schema(granted, call)
 
 
 @routes("POST", "/v1/artifacts/{id}/used", "useArtifact", scopes=AGENTS, body=wire.UseArtifact)
@@ -107,13 +111,13 @@ async def release_artifact(call: ApiCall) -> wire.Artifact:
 
 @routes("POST", "/v1/inboxes/{id}/wait", "waitForArtifact", scopes=AGENTS, body=wire.WaitRequest)
 async def wait_for_artifact(call: ApiCall) -> wire.WaitResult:
-    """Wait up to 55 seconds for a matching code or link, and claim it."""
+    """Wait up to 55 seconds for a matching code, link or message, and claim it."""
     return await _wait_counted(call, (call.path["id"],))
 
 
 @routes("POST", "/v1/inboxes/wait", "waitForAnyArtifact", scopes=AGENTS, body=wire.WaitAnyRequest)
 async def wait_for_any_artifact(call: ApiCall) -> wire.WaitResult:
-    """Wait up to 55 seconds for a code or link in any of several inboxes, and claim it."""
+    """Wait up to 55 seconds for a code, link or message in any of several inboxes; claim it."""
     return await _wait_counted(call, tuple(dict.fromkeys(call.body.inboxes)))
 
 
@@ -144,10 +148,13 @@ def artifact_schema(artifact: Artifact, call: ApiCall) -> wire.Artifact:
     )
 
 
-def grant_schema(granted: ClaimGranted, call: ApiCall) -> wire.Grant:
-    """Return an artifact with its value, for its claimant."""
+async def grant_schema(granted: ClaimGranted, call: ApiCall) -> wire.Grant:
+    """Return an artifact with its value, for its claimant; a message as far as its key may read."""
+    artifact = granted.artifact
+    is_message = artifact.kind is ArtifactKind.MESSAGE
     return wire.Grant(
-        **structs.asdict(artifact_schema(granted.artifact, call)),
+        **structs.asdict(artifact_schema(artifact, call)),
+        message=await message_schema(call, artifact.message_id) if is_message else UNSET,
         value=granted.value.value,
         link=msgspec.convert(granted.link, wire.GrantedLink | None, from_attributes=True),
         repeated=granted.repeated,
@@ -221,8 +228,8 @@ def _log_wait(call: ApiCall, inboxes: tuple[str, ...], answer: wire.WaitResult) 
     asked: wire.WaitRequest = call.body
     criteria = {
         name: value
-        for name in ("sender", "purpose", "subject", "recipient", "host", "after")
-        if (value := getattr(asked, name)) and value != "any"
+        for name in _LOGGED_CRITERIA
+        if ((value := getattr(asked, name)) or value is False) and value != "any"
     }
     contested = answer.conflict.artifact_ids if answer.conflict else None
     call.components.telemetry.log.info(
@@ -317,7 +324,7 @@ class _Wait:
             )
             if isinstance(outcome, ClaimGranted):
                 self.reread = outcome.reread
-                return _granted_schema(call, outcome, self.query.awaited)
+                return await _granted_schema(call, outcome, self.query.awaited)
             if isinstance(outcome, ClaimConflict):
                 contested = contested or _conflict_schema(match_, outcome)
             if isinstance(outcome, ClaimDenied):
@@ -375,12 +382,14 @@ def _awaited(asked: wire.WaitRequest) -> WaitFilter:
     return check_filter(msgspec.convert(fields, WaitFilter))
 
 
-def _granted_schema(call: ApiCall, outcome: ClaimGranted, awaited: WaitFilter) -> wire.WaitResult:
+async def _granted_schema(
+    call: ApiCall, outcome: ClaimGranted, awaited: WaitFilter
+) -> wire.WaitResult:
     _log_granted(call, outcome)
     if not outcome.repeated:
         seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)
-    grant = grant_schema(outcome, call)
+    grant = await grant_schema(outcome, call)
     if awaited.senders:  # whoever waits has named the sender
         warnings = [each for each in grant.warnings if each != ANY_SENDER]
         grant = structs.replace(grant, warnings=warnings)

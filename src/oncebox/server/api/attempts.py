@@ -21,6 +21,7 @@ from oncebox.model.attempts import (
 from oncebox.model.deliveries.effects import Safety
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.schemas import attempts as wire
+from oncebox.server.api.deliveries import encode_given
 from oncebox.server.api.inboxes import shared_figures
 from oncebox.server.http.routing import AGENTS, ApiCall, Routes
 
@@ -53,6 +54,7 @@ async def begin_action(call: ApiCall) -> wire.BeginActionResult:
         key=action_key(action.tenant, action.attempt_id, action.name),
         lease_until=_lease_until(action),
         result=_result(call, action),
+        has_result=action.result is not None,
     )
 
 
@@ -60,9 +62,8 @@ async def begin_action(call: ApiCall) -> wire.BeginActionResult:
 async def complete_action(call: ApiCall) -> wire.Action:
     """Record that an action happened, and store its result, even after its lease expired."""
     asked: wire.DoneAction = call.body
-    result = msgspec.json.encode(asked.result)
     action = await call.components.attempts.done(
-        _action_ref(call), asked.fence, result, uses=asked.uses
+        _action_ref(call), asked.fence, encode_given(asked.result), uses=asked.uses
     )
     return _action_schema(call, action)
 
@@ -162,4 +163,5 @@ def _action_schema(call: ApiCall, action: Action) -> wire.Action:
         started_at=action.started_at,
         ended_at=action.ended_at,
         result=_result(call, action),
+        has_result=action.result is not None,
     )

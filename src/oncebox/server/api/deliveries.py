@@ -1,18 +1,34 @@
-"""``/v1/deliveries`` and ``/v1/quarantine``: inspection, replay, hold; rejected requests."""
+"""``/v1/deliveries`` and ``/v1/quarantine``: submission, inspection, replay, hold; rejects."""
 
+import asyncio
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
+from oncebox.core.disk_space import DiskLevel
+from oncebox.errors import DiskFull, OnceboxError, SourceUnknown, StoreUnavailable
+from oncebox.errors.http import FieldsInvalid, Forbidden, SourcePaused
 from oncebox.ledger.deliveries import inspections, operations, quarantine
 from oncebox.ledger.notifications import DUE
-from oncebox.model.deliveries.delivery import Headers
-from oncebox.model.deliveries.effects import Effect, EffectState
+from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, Headers
+from oncebox.model.deliveries.effects import Effect, EffectState, decode_result, encode_result
 from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
+from oncebox.model.webhooks.source import Source
 from oncebox.schemas import deliveries as wire
 from oncebox.schemas.fields import ReasonBody
+from oncebox.server.http import problems
 from oncebox.server.http.cursors import make_page, page_start
-from oncebox.server.http.routing import OPERATORS, ApiCall, Routes
+from oncebox.server.http.routing import (
+    OPERATORS,
+    SUBMITTERS,
+    ApiCall,
+    HandlerResponse,
+    Routes,
+)
+from oncebox.webhooks import registry
+from oncebox.webhooks.event_parsing import lane_position
+from oncebox.webhooks.verification import remove_secrets, secret_header_names, source_options
 
 routes = Routes()
 
@@ -30,6 +46,115 @@ async def list_deliveries(call: ApiCall) -> wire.DeliveryPage:
         most=query.limit + 1,
     )
     return make_page(call, wire.DeliveryPage, found, delivery_schema)
+
+
+@routes(
+    "POST",
+    "/v1/deliveries",
+    "acceptDelivery",
+    scopes=SUBMITTERS,
+    body=wire.SubmitDelivery,
+    answer=wire.AcceptedDelivery,
+    statuses=(201, 200),
+)
+async def accept_delivery(call: ApiCall) -> HandlerResponse:
+    """Store an event once; the answer comes after the commit."""
+    _check_disk(call)
+    accepted = await _accept(call, call.body)
+    status = 201 if accepted.arrival is ArrivalKind.NEW else 200
+    return HandlerResponse(
+        msgspec.convert(msgspec.to_builtins(accepted), wire.AcceptedDelivery), status
+    )
+
+
+@routes(
+    "POST",
+    "/v1/deliveries/batch",
+    "acceptDeliveries",
+    scopes=SUBMITTERS,
+    body=wire.SubmitDeliveries,
+)
+async def accept_deliveries(call: ApiCall) -> wire.AcceptedDeliveries:
+    """Store several events, each once and by itself, in their order."""
+    _check_disk(call)
+    asked: wire.SubmitDeliveries = call.body
+    # All at once, so that they share commits.
+    tasks = [_accept(call, each, in_order=True) for each in asked.deliveries]
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    return wire.AcceptedDeliveries(data=[_batch_item(each) for each in answers])
+
+
+async def _accept(call: ApiCall, asked: wire.SubmitDelivery, *, in_order: bool = False) -> Accepted:
+    """Store one event.
+
+    Raises: Forbidden, SourceUnknown, SourcePaused, FieldsInvalid, InputRefused, StoreError.
+    """
+    source = _submittable_source(call, asked.source)
+    body = _submitted_body(asked)
+    order_key, sequence = lane_position(source, body)
+    return await call.components.intake.accept(
+        source.name,
+        in_order=in_order,
+        key=asked.key,
+        body=body,
+        headers=_without_secrets(source, asked.headers),
+        type_=asked.type,
+        order_key=order_key if asked.order_key is None else asked.order_key,
+        sequence=sequence if asked.order_key is None else None,
+        rules=source.lane_rules,
+        tenant=call.tenant,
+        redelivery=source.redelivery,
+    )
+
+
+def _submittable_source(call: ApiCall, name: str) -> Source:
+    if not call.key.may_submit(name):
+        raise Forbidden("this key may not submit to this source; it needs the scope accept:SOURCE")
+    entry = call.components.sources.find(call.tenant, name)
+    if entry is None:
+        raise SourceUnknown(
+            "there is no source of this name; add it: oncebox source add NAME --scheme SCHEME"
+        )
+    if entry.source.paused:
+        raise SourcePaused
+    return entry.source
+
+
+def _without_secrets(source: Source, headers: list[tuple[str, str]]) -> Headers:
+    """Return headers, perhaps passed on from a provider, without the secrets of the source."""
+    if not headers:
+        return ()
+    scheme = registry.find_scheme(source.scheme)
+    names = secret_header_names(scheme, source_options(scheme, source.options))
+    return remove_secrets(headers, names, [each.value for each in source.secrets])
+
+
+def _submitted_body(asked: wire.SubmitDelivery) -> bytes:
+    if asked.body is not UNSET and asked.text is not UNSET:
+        raise FieldsInvalid("give body or text, not both", pointer="/body")
+    if asked.text is not UNSET:
+        return asked.text.encode()
+    return b"" if asked.body is UNSET else asked.body
+
+
+def _check_disk(call: ApiCall) -> None:
+    """Refuse events when webhooks are refused too."""
+    if call.components.disk_space.level >= DiskLevel.NO_WEBHOOKS:
+        raise DiskFull("the disk is almost full")
+
+
+def _batch_item(answer: Accepted | BaseException) -> wire.BatchItem:
+    """Return the answer to one event of a batch.
+
+    Raises: StoreUnavailable, and what nobody expected; the whole batch may be repeated.
+    """
+    if isinstance(answer, Accepted):
+        return msgspec.convert(msgspec.to_builtins(answer), wire.BatchItem)
+    if isinstance(answer, StoreUnavailable) or not isinstance(answer, OnceboxError):
+        raise answer
+    problem = problems.describe(answer, "")
+    error = wire.ItemError(code=problem.code, detail=problem.detail, retry_safe=problem.retry_safe)
+    return wire.BatchItem(error=error)
 
 
 @routes("GET", "/v1/deliveries/{id}", "inspectDelivery", scopes=OPERATORS, query=wire.InspectQuery)
@@ -142,7 +267,7 @@ async def delete_rejected(call: ApiCall) -> None:
 
 async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
     asked: wire.ReplayDelivery = call.body
-    words = {name: EffectState(word) for name, word in asked.effects.items()}
+    words = _effect_resolutions(asked)
     run = call.ledger.dry_run if asked.dry_run else call.ledger.write
     found: DeliveryInspection = await run(
         operations.rerun_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
@@ -158,6 +283,25 @@ async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
     )
 
 
+def _effect_resolutions(asked: wire.ReplayDelivery) -> dict[str, operations.EffectResolution]:
+    """Return the operator's decisions on effects.
+
+    Raises: FieldsInvalid.
+    """
+    if any(asked.effects.get(name) != "done" for name in asked.results):
+        raise FieldsInvalid(
+            'only a done effect has a result; say in effects that it is "done", or omit the result',
+            pointer="/results",
+        )
+    results = {name: encode_result(result) for name, result in asked.results.items()}
+    if None in results.values():
+        raise FieldsInvalid("a result has at most 1 MiB of JSON", pointer="/results")
+    return {
+        name: operations.EffectResolution(EffectState(word), results.get(name))
+        for name, word in asked.effects.items()
+    }
+
+
 def delivery_schema(facts: DeliveryRecord) -> wire.Delivery:
     """Return a delivery as the API shows it."""
     return msgspec.convert(facts, wire.Delivery, from_attributes=True)
@@ -166,8 +310,14 @@ def delivery_schema(facts: DeliveryRecord) -> wire.Delivery:
 def effect_schema(effect: Effect) -> wire.Effect:
     """Return an effect as the API shows it, with its result as JSON."""
     values = msgspec.structs.asdict(effect)
-    result = None if effect.result is None else msgspec.json.decode(effect.result)
-    return msgspec.convert(values | {"result": result}, wire.Effect)
+    has_result = effect.result is not None
+    result = decode_result(effect.result) if has_result else None
+    return msgspec.convert(values | {"result": result, "has_result": has_result}, wire.Effect)
+
+
+def encode_given(result: Any) -> bytes | None:
+    """Return a result of a request as JSON; None if the request has none."""
+    return None if result is msgspec.UNSET else msgspec.json.encode(result)
 
 
 def _inspection_schema(

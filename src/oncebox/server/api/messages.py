@@ -7,10 +7,13 @@ from msgspec import UNSET
 
 from oncebox.errors import NotFound
 from oncebox.errors.mail import MailDecryptionFailed
-from oncebox.ledger.inboxes import messages
-from oncebox.mail.excerpt import excerpt, one_line
+from oncebox.ledger.inboxes import inboxes, messages
+from oncebox.mail.excerpt import excerpt, html_excerpt, one_line
+from oncebox.mail.links.occurrences import all_urls
 from oncebox.mail.mime.parts import extract_attachment
 from oncebox.model.admin.access import Scope
+from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.message import (
     DOCUMENT_UNREADABLE,
     Message,
@@ -57,33 +60,43 @@ async def list_messages(call: ApiCall) -> wire.MessagePage:
 @routes("GET", "/v1/messages/{id}", "getMessage", scopes=AGENTS)
 async def get_message(call: ApiCall) -> wire.Message:
     """Get a message: typed fields for agents, everything for operators."""
+    return await message_schema(call, call.path["id"])
+
+
+async def message_schema(call: ApiCall, id_: str) -> wire.Message:
+    """Return a message as far as the key may read it.
+
+    Raises: NotFound.
+    """
     whole = await call.ledger.read(
-        messages.get,
-        call.components.mail_cipher,
-        call.tenant,
-        call.path["id"],
-        owner=call.requester.owner,
+        messages.get, call.components.mail_cipher, call.tenant, id_, owner=call.requester.owner
     )
     message, document, copies = whole
     typed = _message_schema(call, message, document)
-    if document is None:
+    if document is None or not _may_read(call):
         return typed
-    if call.requester.sees_all:
-        return msgspec.structs.replace(
-            typed,
-            content=_content_schema(document),
-            copies=msgspec.convert(copies, list[wire.MessageCopy], from_attributes=True),
-        )
-    if _may_read(call):
-        return msgspec.structs.replace(typed, text=_text_schema(document))
-    return typed
+    html = await _html(call, id_)
+    if not call.requester.sees_all:
+        return msgspec.structs.replace(typed, text=_text_schema(document, html))
+    inbox = await call.ledger.read(inboxes.get, call.requester, message.inbox_id)
+    links = await asyncio.to_thread(_links, call, document, html, inbox.policy)
+    return msgspec.structs.replace(
+        typed,
+        content=msgspec.structs.replace(
+            _content_schema(document),
+            html=html,
+            links=[each.canonical for each in links if each.allowed],
+            links_refused=sum(not each.allowed for each in links),
+        ),
+        copies=msgspec.convert(copies, list[wire.MessageCopy], from_attributes=True),
+    )
 
 
 @routes("GET", "/v1/messages/{id}/raw", "getRawMessage", scopes=OPERATORS, media="message/rfc822")
 async def raw_message(call: ApiCall) -> Download:
     """Download a message exactly as it was received."""
     id_ = call.path["id"]
-    return Download(await _raw_bytes(call), f"{id_}.eml")
+    return Download(await _raw_bytes(call, id_), f"{id_}.eml")
 
 
 @routes(
@@ -102,16 +115,38 @@ async def get_attachment(call: ApiCall) -> Download:
     described = whole.document.parsed.attachments if whole.document else ()
     for each in described:
         if str(each.number) == call.path["number"]:
-            content = await asyncio.to_thread(extract_attachment, await _raw_bytes(call), each)
+            raw = await _raw_bytes(call, id_)
+            content = await asyncio.to_thread(extract_attachment, raw, each)
             if content is not None:
                 return Download(content, f"{id_}-{each.number}.bin")
     raise NotFound("there is no such attachment")
 
 
-async def _raw_bytes(call: ApiCall) -> bytes:
-    return await call.ledger.read(
-        messages.raw, call.components.mail_cipher, call.tenant, call.path["id"]
-    )
+async def _raw_bytes(call: ApiCall, id_: str) -> bytes:
+    return await call.ledger.read(messages.raw, call.components.mail_cipher, call.tenant, id_)
+
+
+async def _html(call: ApiCall, id_: str) -> str | None:
+    """Return the HTML of a message as written; it is not stored apart from the raw bytes."""
+    try:
+        raw = await _raw_bytes(call, id_)
+    except (NotFound, MailDecryptionFailed):
+        return None
+    return await asyncio.to_thread(_read_html, raw) or None
+
+
+def _read_html(raw: bytes) -> str:
+    from oncebox.mail.parser import read_html  # noqa: PLC0415 - a start should not wait for it
+
+    return read_html(raw)
+
+
+def _links(
+    call: ApiCall, document: MessageDocument, html: str | None, policy: InboxPolicy
+) -> list[LinkVerdict]:
+    """Return what the link policy says of each link of a message."""
+    judge = call.components.grants.resolver.judge_link
+    return [judge(url, policy) for url in all_urls(html or "", document.parsed.text)]
 
 
 def _count_poll(call: ApiCall, *, replayed: bool) -> None:
@@ -142,7 +177,7 @@ async def _read_page(call: ApiCall, after: int) -> messages.MessagePage:
         owner=call.requester.owner,
         after=after,
         most=query.limit,
-        documents=call.components.mail_cipher if query.text and _may_read(call) else None,
+        documents=call.components.mail_cipher if _may_read(call) else None,
     )
 
 
@@ -160,7 +195,7 @@ async def _wait_for_page(call: ApiCall, after: int) -> messages.MessagePage:
 def _listed_schema(call: ApiCall, found: messages.MessagePage, message: Message) -> wire.Message:
     document = found.documents.get(message.id)
     typed = _message_schema(call, message, document)
-    if document is None or not _may_read(call):
+    if document is None or not (call.query.text and _may_read(call)):
         return typed
     return msgspec.structs.replace(typed, text=_text_schema(document))
 
@@ -171,13 +206,16 @@ def _listed_schema(call: ApiCall, found: messages.MessagePage, message: Message)
 def _message_schema(
     call: ApiCall, message: Message, document: MessageDocument | None
 ) -> wire.Message:
-    """Return the typed fields, and for a key that may read text, the exact recipient."""
+    """Return the typed fields, and for a key that may read text, whom it is from, to and about."""
     typed = _typed_fields(message, document)
     if not _may_read(call):
         return typed
-    exact = message.recipient
+    shown = str if call.requester.sees_all else one_line
     return msgspec.structs.replace(
-        typed, recipient=exact if call.requester.sees_all else one_line(exact)
+        typed,
+        recipient=shown(message.recipient),
+        subject=shown(document.parsed.subject) if document else UNSET,
+        sender_address=shown(message.sender),
     )
 
 
@@ -208,17 +246,19 @@ def _typed_fields(message: Message, document: MessageDocument | None) -> wire.Me
     )
 
 
-def _text_schema(document: MessageDocument) -> wire.MessageText:
+def _text_schema(document: MessageDocument, html: str | None = None) -> wire.MessageText:
     parsed = document.parsed
     shown = excerpt(parsed.text)
+    source = None if html is None else html_excerpt(html)
     return wire.MessageText(
         subject=one_line(parsed.subject),
         sender_name=one_line(parsed.sender.name),
         text=shown.text,
         attachments=[one_line(each.name) for each in parsed.attachments[:_MAX_ATTACHMENT_NAMES]],
-        cut=shown.cut,
+        cut=shown.cut or (source is not None and source.cut),
         removed=shown.removed,
         links=shown.links,
+        html=None if source is None else source.text,
     )
 
 

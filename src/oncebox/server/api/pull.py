@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import compress
 
 import msgspec
 
@@ -22,12 +23,16 @@ from oncebox.model.validation import check_key
 from oncebox.model.webhooks.source import SourceEntry
 from oncebox.schemas import pull as wire
 from oncebox.schemas.deliveries import Effect
-from oncebox.server.api.deliveries import effect_schema
+from oncebox.server.api.deliveries import effect_schema, encode_given
 from oncebox.server.http.routing import WORKERS, ApiCall, Routes
 
 routes = Routes()
 _DELIVERY = "/v1/deliveries/{id}"
 _EFFECT = f"{_DELIVERY}/effects/{{name}}"
+_NOT_PULLED = (
+    "a source that was named does not exist, is not pulled, or is not permitted to this key; "
+    "see: oncebox source list"
+)
 #: seconds between two checks that a waiting client is still connected
 _POLL_EVERY = 1.0
 
@@ -128,7 +133,7 @@ async def finish_effect(call: ApiCall) -> Effect:
         call.path["name"],
         state,
         now=call.ledger.clock(),
-        result=msgspec.json.encode(asked.result) if state is EffectState.DONE else None,
+        result=encode_given(asked.result) if state is EffectState.DONE else None,
         error=asked.error,
         started_at=asked.started_at,
     )
@@ -166,7 +171,33 @@ async def _claim_now(call: ApiCall, asked: wire.ClaimWork, lease: int) -> list[D
         call.ledger.notify(EVENTS)
     for each in dead:
         call.components.telemetry.settled.labels(each.source, each.outcome).inc()
-    return claimed
+    return await _allowed(call, ask, claimed)
+
+
+async def _allowed(
+    call: ApiCall, ask: pull.ClaimRequest, claimed: list[Delivery]
+) -> list[Delivery]:
+    """Return what the policies of this program allow; end the tries of the rest."""
+    ask_policy = call.components.ask_policy
+    if ask_policy is None or not claimed:
+        return claimed
+    rulings = await asyncio.gather(*map(ask_policy, claimed), return_exceptions=True)
+    refusals: list[Settlement] = []
+    allowed: list[Delivery] = []
+    for delivery, ruling in zip(claimed, rulings, strict=True):
+        if ruling is None:
+            allowed.append(delivery)
+        elif isinstance(ruling, Settlement):
+            refusals.append(ruling)
+        elif not isinstance(ruling, LeaseLost):
+            raise ruling
+    if len(allowed) < len(claimed):
+        now = call.ledger.clock()
+        counts = await call.ledger.write(pull.withdraw, ask, refusals, allowed, now)
+        for each in compress(refusals, counts):
+            call.components.telemetry.settled.labels(each.delivery.source, each.outcome).inc()
+        call.ledger.notify(DUE, EVENTS)
+    return allowed
 
 
 async def _check_key(call: ApiCall) -> None:
@@ -186,7 +217,7 @@ async def _has_work(call: ApiCall, asked: wire.ClaimWork) -> bool:
 def _claimable_sources(call: ApiCall, asked: wire.ClaimWork) -> list[SourceEntry]:
     """Return the sources to claim from: pulled, not paused, and permitted to the key.
 
-    Raises: NotFound.
+    Raises: NotFound, if one that was named is not.
     """
     mine = [
         each
@@ -196,9 +227,7 @@ def _claimable_sources(call: ApiCall, asked: wire.ClaimWork) -> list[SourceEntry
     if asked.sources is not None:
         mine = [each for each in mine if each.source.name in asked.sources]
         if len(mine) < len(set(asked.sources)):
-            raise NotFound
-    if not mine:
-        raise NotFound
+            raise NotFound(_NOT_PULLED)
     return [each for each in mine if not each.source.paused]
 
 

@@ -113,6 +113,7 @@ def _transport_schema(transport: ConfiguredTransport, now: int) -> wire.Transpor
         name=transport.name,
         kind=transport.kind,
         position=transport.position,
+        failover_group=transport.failover_group,
         rate=None
         if rate is None
         else wire.TransportRate(sends=rate.sends, within=rate.within / 1000),

@@ -45,6 +45,7 @@ from oncebox.server.http.request_context import (
     is_local,
 )
 from oncebox.server.http.routing import (
+    ACCEPT,
     OPERATOR,
     WORKER,
     ApiCall,
@@ -55,7 +56,7 @@ from oncebox.server.http.routing import (
     Route,
 )
 from oncebox.server.rate_limits import TokenBuckets
-from oncebox.settings import variable_name
+from oncebox.settings_loading import variable_name
 
 RawHeaders = list[tuple[bytes, bytes]]
 #: counts a request in progress towards the limit of its key
@@ -65,7 +66,9 @@ _IDEMPOTENCY_KEY = b"idempotency-key"
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 #: C0 and C1 controls
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
-_FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
+_FIELD = re.compile(r"(unknown|required) field `(.*)`\Z", re.DOTALL)
+#: a name that may be repeated: it is no sentence
+_PLAIN_FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _KEY = re.compile(r"[!-~]{1,255}")
 _KEY_IN_QUOTES = re.compile(r"[ -~]{1,255}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
@@ -180,14 +183,18 @@ def _fields_invalid(error: msgspec.ValidationError) -> FieldsInvalid:
     said, _, where = str(error).partition(" - at `")
     steps = [name or number for name, number in _STEP.findall(where.rstrip("`"))]
     field = _FIELD.search(said)
-    if field is not None:
-        steps.append(field[1])
+    if field is not None and _PLAIN_FIELD.fullmatch(field[2]):
+        steps.append(field[2])
+    elif field is not None:
+        said = f"Object contains an {field[1]} field; its name is not repeated here"
     pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
     if said.startswith("Invalid enum value"):
         said = "Expected one of the allowed values"
     return FieldsInvalid(said.replace("`", "'"), pointer=pointer)
 
 
+#: scopes that keys have for single sources
+_OF_SOURCE = frozenset({WORKER, ACCEPT})
 _BEARER_PREFIX = b"bearer "
 _MAX_HEADER = 200
 _MAX_VALID_DIGESTS = 1_000
@@ -247,11 +254,11 @@ class ApiKeyAuth:
         Raises: Unauthenticated, Forbidden, TooManyRequests, StoreError.
         """
         key = await self.authenticate(headers, address)
-        is_worker = WORKER in route.scopes and any(
-            scope.startswith("worker:") for scope in key.scopes
+        has_source = any(
+            scope.partition(":")[0] in route.scopes & _OF_SOURCE for scope in key.scopes
         )
         is_foreign = route.home and key.tenant != self._home
-        if is_foreign or not (is_worker or key.may(*route.scopes)):
+        if is_foreign or not (has_source or key.may(*route.scopes)):
             raise Forbidden
         return key
 

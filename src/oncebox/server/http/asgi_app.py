@@ -22,6 +22,7 @@ from oncebox.server.http.request_context import (
     Scope,
     Send,
     WebhookHandler,
+    takes_mail,
 )
 from oncebox.server.http.request_parsing import RequestHead
 from oncebox.settings import HttpSettings
@@ -128,7 +129,10 @@ class AsgiApp:
         await _send(*await request.response, send)
 
     def _limit(self, path: str) -> int:
-        return self._settings.mail_body if path in MAIL_PATHS else self._settings.body
+        is_mail = path in MAIL_PATHS or (
+            path.startswith(WEBHOOK_PATH) and takes_mail(self._webhooks, path)
+        )
+        return self._settings.mail_body if is_mail else self._settings.body
 
 
 class _Body:

@@ -53,6 +53,8 @@ class Stage(IntEnum):
     CLOSING = auto()
 
 
+#: the answer to requests that are not served any more
+_STOPPING = http_errors.ServerBusy("the service is stopping")
 _END_REASONS = {
     Stage.IDLE: "idle",
     Stage.HEAD: "slow_headers",
@@ -357,11 +359,21 @@ class HttpConnection(asyncio.Protocol):
     def stop(self) -> None:
         """Close the connection, after the response if there is a request."""
         exchange = self._exchange
-        if exchange is None:
+        if exchange is not None:
+            exchange.keep_alive = False
+        elif self.stage is Stage.HEAD:
+            self._refuse_connection(_STOPPING, "refused")
+        else:
             self._transport.close()
             self.stage = Stage.CLOSING
+
+    def end(self) -> None:
+        """Refuse a request that was not answered in time, or cut a response that is incomplete."""
+        exchange = self._exchange
+        if exchange is None or exchange.status:
+            self.abort()
         else:
-            exchange.keep_alive = False
+            self._refuse_connection(_STOPPING, "refused")
 
     def check_timeout(self, now: float) -> None:
         """Close the connection if the client has kept us waiting for too long."""
@@ -409,7 +421,7 @@ class HttpConnection(asyncio.Protocol):
         is_large = isinstance(error, http_errors.HeadersTooLarge)
         self._refuse_connection(type(error), "large_headers" if is_large else "malformed")
 
-    def _refuse_connection(self, kind: type[OnceboxError], reason: str) -> None:
+    def _refuse_connection(self, kind: OnceboxError | type[OnceboxError], reason: str) -> None:
         """Respond with a problem if nothing was answered yet, and close."""
         self._connections.count_end(reason)
         exchange = self._exchange

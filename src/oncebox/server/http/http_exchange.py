@@ -19,6 +19,7 @@ from oncebox.server.http.request_context import (
     Message,
     RequestContext,
     Scope,
+    takes_mail,
 )
 from oncebox.server.http.request_parsing import RequestHead
 from oncebox.server.http.server_state import ServerState
@@ -118,7 +119,7 @@ class HttpExchange(RequestContext):
         if is_intake:
             self.route = WEBHOOK_PATH
         error = state.admit(self, reserved=is_intake or head.path in PROBE_PATHS)
-        if error is None and (head.length or 0) > self._body_limit:
+        if error is None and self._is_too_large(head.length or 0):
             error = BodyTooLarge()
         if error is not None:
             self.refuse(error)
@@ -128,6 +129,15 @@ class HttpExchange(RequestContext):
             self._task = asyncio.get_running_loop().create_task(self._run_app())
         elif head.length != 0 and b"expect" in head.by_name:
             self.send_continue()
+
+    def _is_too_large(self, size: int) -> bool:
+        """Say whether a body is over its limit; where mail arrives, that of mail counts."""
+        if size <= self._body_limit:
+            return False
+        state, path = self._state, self.head.path
+        if path.startswith(WEBHOOK_PATH) and takes_mail(state.webhooks, path):
+            self._body_limit = state.settings.mail_body
+        return size > self._body_limit
 
     def receive_body(self, part: bytes, *, is_last: bool) -> None:
         """Take a part of the body.
@@ -169,7 +179,7 @@ class HttpExchange(RequestContext):
         state = self._state
         state.body_bytes += self.body_size - self._counted_bytes
         self._counted_bytes = self.body_size
-        if self.body_size > self._body_limit:
+        if self._is_too_large(self.body_size):
             self.refuse(BodyTooLarge())
         elif state.body_bytes > state.settings.bodies:
             self.refuse(http_errors.ServerBusy())

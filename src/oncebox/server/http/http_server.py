@@ -21,6 +21,8 @@ _BACKLOG = 2048
 #: descriptors kept for databases, files and the odd connection
 _RESERVED_FILES = 128
 _STOP_POLL = 0.02
+#: seconds in which clients may read the last answers of a stopping server
+_LAST_ANSWERS_WITHIN = 0.5
 
 _REASONS = {
     errno.EADDRINUSE: "another program listens there; stop it, or choose another port",
@@ -58,7 +60,7 @@ class HttpServer:
         self._checking = asyncio.create_task(state.connections.run(state.update_date))
 
     async def stop(self) -> None:
-        """Accept no more connections; wait for requests in flight, then cut what is left."""
+        """Accept no more connections; wait for requests in flight, then refuse what is left."""
         if self._checking is None:
             return
         self.state.stopping = True
@@ -67,9 +69,10 @@ class HttpServer:
         connections = self.state.connections
         for connection in list(connections.open):
             connection.stop()
-        until = clock.steady() + self.state.settings.stop_within
-        while connections.open and clock.steady() < until:  # noqa: ASYNC110 - it ends by itself
-            await asyncio.sleep(_STOP_POLL)
+        await self._until_closed(self.state.settings.stop_within)
+        for connection in list(connections.open):
+            connection.end()
+        await self._until_closed(_LAST_ANSWERS_WITHIN)
         for connection in list(connections.open):
             connection.abort()
         await asyncio.sleep(0)
@@ -77,6 +80,12 @@ class HttpServer:
         with suppress(asyncio.CancelledError):
             await self._checking
         self._checking = None
+
+    async def _until_closed(self, within: float) -> None:
+        """Wait until all connections are closed, at most so many seconds."""
+        connections, until = self.state.connections, clock.steady() + within
+        while connections.open and clock.steady() < until:  # noqa: ASYNC110 - it ends by itself
+            await asyncio.sleep(_STOP_POLL)
 
     async def __aenter__(self) -> Self:
         """Begin to serve."""

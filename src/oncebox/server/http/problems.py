@@ -55,6 +55,9 @@ STATUS: dict[type[OnceboxError], int] = {
     http_errors.HeadersTooLarge: 431,
     http_errors.InternalError: 500,
     http_errors.ServerBusy: 503,
+    http_errors.InboundMailRefused: 400,
+    http_errors.InboundMailTooLarge: 413,
+    http_errors.InboundMailDelayed: 503,
 }
 #: seconds to wait before the same request may succeed
 RETRY_AFTER = {409: 1, 429: 1, 503: 2}
@@ -68,6 +71,7 @@ _OWN_DETAIL = (
     http_errors.RequestRefused,
     errors.RequestKeyReused,
     errors.SecretUnavailable,
+    errors.SourceUnknown,
     errors.StateConflict,
     send_errors.SendBudgetSpent,
 )
@@ -85,6 +89,9 @@ def describe(error: OnceboxError | type[OnceboxError], request_id: str) -> Probl
     kind = error if isinstance(error, type) else type(error)
     title = error_title(kind)
     detail = str(error) if isinstance(error, _OWN_DETAIL) else ""
+    field = error.field if isinstance(error, http_errors.FieldsInvalid) else ""
+    if field and f"'{field}'" not in detail:
+        detail = f"{field}: {detail or title}"
     return Problem(
         type=f"/problems/{kind.code}",
         title=title,
@@ -94,6 +101,7 @@ def describe(error: OnceboxError | type[OnceboxError], request_id: str) -> Probl
         code=kind.code,
         retry_safe=kind.retry_safe,
         request_id=request_id,
+        field=field,
         errors=_field_errors(error),
     )
 

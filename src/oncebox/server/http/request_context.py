@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from itertools import count
 from typing import Any
 
+import msgspec
+
 from oncebox.core import clock, ids
 from oncebox.core.logging import Log
 from oncebox.errors import OnceboxError
@@ -60,19 +62,27 @@ class RequestContext(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Cut the connection instead of responding; only tests want that."""
+        """Cut the connection instead of responding."""
 
-    def refuse(self, error: OnceboxError | type[OnceboxError]) -> None:
-        """Respond with a problem, unless a response has started."""
+    def refuse(self, error: OnceboxError | type[OnceboxError], status: int | None = None) -> None:
+        """Respond with a problem, unless a response has started; with its status, or another."""
         if not self.status:
             self.code = error.code
             described = problems.describe(error, self.request_id)
+            if status is not None:
+                described = msgspec.structs.replace(described, status=status)
             headers, body = problems.response(described, getattr(error, "retry_after", None))
             self.respond(described.status, headers, body)
 
 
 #: called with a complete request below ``/in/``; must call ``respond`` or ``refuse`` once
 WebhookHandler = Callable[[RequestContext, bytes], None]
+
+
+def takes_mail(handler: WebhookHandler | None, path: str) -> bool:
+    """Say whether a handler takes whole mails at a path, so that bodies may be larger there."""
+    asked = getattr(handler, "takes_mail", None)
+    return asked is not None and bool(asked(path))
 
 
 #: headers of a request that somebody else passed on

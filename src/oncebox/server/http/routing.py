@@ -143,15 +143,16 @@ class ApiCall:
         return self.components.longpoll.join(self.tenant, inboxes, self.key.id, seconds, ends=ends)
 
 
-#: stands for ``worker:SOURCE`` of any source; the handler checks which ones
-WORKER = "worker"
+#: stand for ``worker:SOURCE`` and ``accept:SOURCE`` of any source; the handler checks which ones
+WORKER, ACCEPT = "worker", "accept"
 ADMIN, OPERATOR, AGENT, METRICS = "admin", "operator", "agent", "metrics"
 ADMINS = frozenset({ADMIN})
 OPERATORS = frozenset({OPERATOR})
 AGENTS = frozenset({AGENT, OPERATOR})
 WORKERS = frozenset({WORKER})
+SUBMITTERS = frozenset({ACCEPT, OPERATOR})
 #: any valid key
-ANY_KEY = frozenset({ADMIN, OPERATOR, AGENT, WORKER, METRICS})
+ANY_KEY = frozenset({ADMIN, OPERATOR, AGENT, WORKER, ACCEPT, METRICS})
 #: no key is needed
 OPEN: frozenset[str] = frozenset()
 

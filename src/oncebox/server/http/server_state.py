@@ -51,6 +51,9 @@ class WaitingConnection(Protocol):
     def stop(self) -> None:
         """Close the connection, after the response if there is a request."""
 
+    def end(self) -> None:
+        """Refuse a request that was not answered in time, or cut its response."""
+
     def abort(self) -> None:
         """Cut the connection."""
 

@@ -15,6 +15,7 @@ RECIPIENT_OK = _reply("250 2.1.5 recipient ok")
 STORED = _reply("250 2.0.0 stored")
 GO_AHEAD = _reply("354 end the mail with a dot on a line of its own")
 READY_FOR_TLS = _reply("220 2.0.0 ready for TLS")
+LOGGED_IN = _reply("235 2.7.0 any credentials are accepted: this is test mode")
 BYE = _reply("221 2.0.0 bye")
 HELP = _reply("214 2.0.0 EHLO HELO MAIL RCPT DATA RSET NOOP VRFY STARTTLS QUIT")
 VRFY_NOT_DISCLOSED = _reply("252 2.1.5 send a mail to find out")
@@ -41,11 +42,16 @@ NOT_PRINTABLE = _reply("500 5.5.2 a command is printable text")
 ARGUMENT_WRONG = _reply("501 5.5.4 wrong argument")
 PATH_WRONG = _reply("501 5.1.7 not a sender such as <name@example.com>")
 RECIPIENT_WRONG = _reply("501 5.1.3 not an address such as <name@example.com>")
+AUTH_ANSWER_WRONG = _reply("501 5.5.2 not the answer in base64 that AUTH asked for")
+AUTH_CANCELLED = _reply("501 5.7.0 AUTH was cancelled")
 NOT_OFFERED = _reply("502 5.5.1 not offered here")
 HELLO_FIRST = _reply("503 5.5.1 say EHLO first")
 MAIL_FIRST = _reply("503 5.5.1 say MAIL first")
 MAIL_TWICE = _reply("503 5.5.1 one mail at a time")
 TLS_TWICE = _reply("503 5.5.1 TLS is in use already")
+AUTH_TWICE = _reply("503 5.5.1 logged in already")
+AUTH_INSIDE_MAIL = _reply("503 5.5.1 say AUTH before MAIL")
+MECHANISM_UNKNOWN = _reply("504 5.5.4 AUTH is PLAIN or LOGIN here")
 NO_RECIPIENTS = _reply("554 5.5.1 no valid recipients")
 UNKNOWN_INBOX = _reply("550 5.1.1 there is no such inbox here")
 CLOSED_INBOX = _reply("550 5.2.1 this inbox is closed")
@@ -67,13 +73,16 @@ class SessionRules(msgspec.Struct, frozen=True):
     ehlo: bytes
     ehlo_inside_tls: bytes
     starttls: bool
+    #: whether AUTH is offered, with any credentials; only in test mode
+    auth: bool = False
 
     @classmethod
     def from_settings(
-        cls, settings: SmtpSettings, hostname: str, *, starttls: bool
+        cls, settings: SmtpSettings, hostname: str, *, starttls: bool, auth: bool = False
     ) -> "SessionRules":
         """Build the replies."""
         offers = [hostname, f"SIZE {settings.size}", "PIPELINING", "8BITMIME", "SMTPUTF8"]
+        offers += ["AUTH PLAIN LOGIN"] if auth else []
         ehlo = b"".join(_reply(f"250-{offer}") for offer in offers)
         last = _reply("250 ENHANCEDSTATUSCODES")
         return cls(
@@ -83,4 +92,5 @@ class SessionRules(msgspec.Struct, frozen=True):
             ehlo=ehlo + (_reply("250-STARTTLS") if starttls else b"") + last,
             ehlo_inside_tls=ehlo + last,
             starttls=starttls,
+            auth=auth,
         )

@@ -44,8 +44,9 @@ class SmtpServer:
         post: MailStore,
         folder: Path,
         mail_limits: MailLimits | None = None,
+        auth: bool = False,
     ) -> None:
-        """Prepare; large mails are spooled in ``folder``.
+        """Prepare; large mails are spooled in ``folder``; ``auth``: any credentials are accepted.
 
         Raises: ConfigInvalid, if the certificate cannot be used.
         """
@@ -56,7 +57,9 @@ class SmtpServer:
         self._spool = MailSpool(folder, in_memory=settings.committing)
         hostname = settings.hostname or socket.gethostname() or "localhost"
         self._context = SmtpContext(
-            rules=SessionRules.from_settings(settings, hostname, starttls=tls is not None),
+            rules=SessionRules.from_settings(
+                settings, hostname, starttls=tls is not None, auth=auth
+            ),
             mail_limits=mail_limits or MailLimits(settings),
             connections=self._connections,
             recipients=directory,

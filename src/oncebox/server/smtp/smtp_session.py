@@ -10,6 +10,8 @@ See docs/decisions/0023-use-a-sans-io-smtp-session-with-strict-line-endings.md.
 """
 
 import re
+from binascii import Error as NotBase64
+from binascii import a2b_base64
 from collections.abc import Callable
 from enum import IntEnum, auto
 from functools import partial
@@ -28,6 +30,8 @@ _PARAMETERS = rb"((?: +[^ =<>]+(?:=[^ =<>]*)?)*) *"
 _FROM = re.compile(rb"FROM: *<([^<>]*)>" + _PARAMETERS, re.IGNORECASE)
 _TO = re.compile(rb"TO: *<([^<>]*)>" + _PARAMETERS, re.IGNORECASE)
 _NUMBER = re.compile(rb"[0-9]{1,20}")
+#: a parameter of MAIL that servers with AUTH accept; its value is ignored
+_AUTH_PARAMETER = re.compile(rb" +AUTH=[!-~]+(?= |$)", re.IGNORECASE)
 
 
 class CommandRefused(Exception):
@@ -218,8 +222,15 @@ CachedLookup = Callable[[str, str], RecipientRoute | None]
 
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _NAME = re.compile(rb"[!-~]{1,255}")
+#: bytes of one line of AUTH (RFC 4954)
+_AUTH_LINE = 12_288
+#: mechanisms of AUTH: what the client is asked for, in base64, and the form of an answer
+_MECHANISMS = {
+    b"PLAIN": ((b"",), re.compile(rb"[^\0]*\0[^\0]*\0[^\0]*")),
+    b"LOGIN": ((b"VXNlcm5hbWU6", b"UGFzc3dvcmQ6"), re.compile(rb"[\s\S]*")),
+}
 #: commands that are not supported
-_UNSUPPORTED_COMMANDS = (b"AUTH", b"BDAT", b"BURL", b"ETRN", b"EXPN", b"TURN")
+_UNSUPPORTED_COMMANDS = (b"BDAT", b"BURL", b"ETRN", b"EXPN", b"TURN")
 #: commands of browsers and proxies
 _HTTP_COMMANDS = (b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"POST", b"PROXY", b"PUT")
 _REPLY_BY_STATUS = {
@@ -275,7 +286,10 @@ class SmtpSession:
         self._commands_without_mail = 0
         #: None before EHLO or HELO
         self._helo: str | None = None
-        self._extended = False
+        self._extended = self._is_logged_in = False
+        #: what AUTH still asks the client for, and the form of an answer
+        self._prompts: tuple[bytes, ...] = ()
+        self._answer_form = _CONTROLS
         #: the current mail; None before MAIL
         self._sender: str | None = None
         self._utf8 = False
@@ -393,16 +407,24 @@ class SmtpSession:
         if length > self._limits.line:
             self.end(smtp_replies.LINE_TOO_LONG)
             return None
+        most = self._limits.command
+        if self._rules.auth and self._is_auth_line():
+            most = max(most, _AUTH_LINE)
         if end < 0:
-            if length > self._limits.command:
+            if length > most:
                 self._skipped, self._buffer, self._at = length, b"", 0
             return None
         line = buffer[at : end + 1]
         self._at = end + 1
-        if length >= self._limits.command:
+        if length >= most:
             self._skipped = 0
             return b""
         return line
+
+    def _is_auth_line(self) -> bool:
+        """Say whether the next line is AUTH or an answer to it, from its beginning."""
+        begin = self._buffer[self._at : self._at + 5]
+        return not self._skipped and (bool(self._prompts) or begin.upper() == b"AUTH ")
 
     def _run_command(self, line: bytes) -> None:
         if not line.endswith(b"\r\n"):
@@ -414,7 +436,10 @@ class SmtpSession:
         word, _, argument = line[:-2].partition(b" ")
         run = self._COMMANDS.get(word.upper()) or self._COMMANDS[b""]
         try:
-            run(self, argument)
+            if self._prompts:
+                self._take_auth_answer(line[:-2])
+            else:
+                run(self, argument)
         except CommandRefused as refused:
             self._reject_command(refused.reply)
 
@@ -432,6 +457,8 @@ class SmtpSession:
             raise CommandRefused(smtp_replies.HELLO_FIRST)
         if self._sender is not None:
             raise CommandRefused(smtp_replies.MAIL_TWICE)
+        if self._rules.auth:
+            argument = _AUTH_PARAMETER.sub(b"", argument, 1)
         address, size, utf8 = parse_mail_from(argument, extended=self._extended)
         if size > self._limits.size:
             raise CommandRefused(smtp_replies.TOO_LARGE)
@@ -493,9 +520,50 @@ class SmtpSession:
             raise CommandRefused(smtp_replies.NOT_OFFERED)
         # Bytes injected after it, and the state before it, are dropped (RFC 3207).
         self._buffer, self._at, self._helo = b"", 0, None
+        self._is_logged_in = False
         self._reset_mail()
         self.output.append(smtp_replies.READY_FOR_TLS)
         self.need = _TLS
+
+    def _auth(self, argument: bytes) -> None:
+        """Log in; test mode accepts all credentials, and keeps none."""
+        if not self._rules.auth:
+            raise CommandRefused(smtp_replies.NOT_OFFERED)
+        if self._helo is None or not self._extended:
+            raise CommandRefused(smtp_replies.HELLO_FIRST)
+        if self._sender is not None:
+            raise CommandRefused(smtp_replies.AUTH_INSIDE_MAIL)
+        if self._is_logged_in:
+            raise CommandRefused(smtp_replies.AUTH_TWICE)
+        name, _, first = argument.strip(b" ").partition(b" ")
+        mechanism = _MECHANISMS.get(name.upper())
+        if mechanism is None:
+            raise CommandRefused(smtp_replies.MECHANISM_UNKNOWN)
+        self._prompts, self._answer_form = mechanism
+        if first:
+            self._take_auth_answer(b"" if first == b"=" else first)
+        else:
+            self._ask_for_auth()
+
+    def _ask_for_auth(self) -> None:
+        self.output.append(b"334 " + self._prompts[0] + b"\r\n")
+
+    def _take_auth_answer(self, answer: bytes) -> None:
+        """Check the form of an answer; its content is not looked at, and not kept."""
+        if answer == b"*":
+            raise CommandRefused(smtp_replies.AUTH_CANCELLED)
+        try:
+            is_well_formed = self._answer_form.fullmatch(a2b_base64(answer, strict_mode=True))
+        except NotBase64:
+            is_well_formed = None
+        if is_well_formed is None:
+            raise CommandRefused(smtp_replies.AUTH_ANSWER_WRONG)
+        self._prompts = self._prompts[1:]
+        if self._prompts:
+            self._ask_for_auth()
+        else:
+            self._is_logged_in = True
+            self.output.append(smtp_replies.LOGGED_IN)
 
     def _quit(self, argument: bytes) -> None:
         self._require_no_argument(argument)
@@ -529,7 +597,8 @@ class SmtpSession:
         self.refusal_codes.append(reply[:3])
 
     def _reject_command(self, reply: bytes) -> None:
-        """Refuse a command; end the session after too many of them."""
+        """Refuse a command, which ends AUTH; end the session after too many of them."""
+        self._prompts = ()
         self._add_refusal(reply)
         self._errors += 1
         if self._errors >= self._limits.errors:
@@ -553,6 +622,7 @@ class SmtpSession:
         b"VRFY": partial(_answer, reply=smtp_replies.VRFY_NOT_DISCLOSED),
         b"HELP": partial(_answer, reply=smtp_replies.HELP),
         b"STARTTLS": _starttls,
+        b"AUTH": _auth,
         **dict.fromkeys(_UNSUPPORTED_COMMANDS, partial(_refuse, reply=smtp_replies.NOT_OFFERED)),
         **dict.fromkeys(_HTTP_COMMANDS, _not_smtp),
         b"": partial(_refuse, reply=smtp_replies.UNKNOWN_COMMAND),

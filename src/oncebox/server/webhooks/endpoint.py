@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from oncebox.core import clock, faults
 from oncebox.core.disk_space import DiskLevel, DiskSpace
@@ -16,6 +17,7 @@ from oncebox.errors import (
     StoreFailed,
 )
 from oncebox.errors.http import (
+    InboundBodyGone,
     InternalError,
     KeyServiceUnreachable,
     MethodNotAllowed,
@@ -28,7 +30,8 @@ from oncebox.ledger.deliveries.quarantine import QuarantineWriter
 from oncebox.model.deliveries.delivery import Accepted, NewDelivery
 from oncebox.model.deliveries.duplicates import WRONG_SOURCE_REASONS
 from oncebox.server.http.request_context import WEBHOOK_PATH, RequestContext
-from oncebox.server.webhooks import request_verification
+from oncebox.server.webhooks import inbound_mail, request_verification
+from oncebox.server.webhooks.inbound_mail import InboundReceiver
 from oncebox.server.webhooks.request_verification import (
     CompiledSource,
     compile_source,
@@ -46,6 +49,8 @@ _PATH = "webhook"
 _KEY_TTL = 24 * 3600.0
 _FAILURE_TTL = 10.0
 _MAX_KEYS = 1_000
+#: bytes from which mail is verified in a thread
+_LARGE = 256 * 1024
 
 
 class ProviderKeyCache:
@@ -139,9 +144,11 @@ class WebhookEndpoint:
         telemetry: Telemetry,
         *,
         clock: Callable[[], int],
+        inbound: InboundReceiver,
         disk: DiskSpace | None = None,
     ) -> None:
         self._disk = disk
+        self._inbound = inbound
         self._sources = sources
         self._intake = intake
         self._quarantine = quarantine
@@ -161,6 +168,11 @@ class WebhookEndpoint:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def takes_mail(self, path: str) -> bool:
+        """Say whether whole mails arrive at a path, whose bodies may be larger; also if paused."""
+        entry = self._sources.by_public_id(path[len(WEBHOOK_PATH) :])
+        return entry is not None and request_verification.brings_mail(entry.source)
+
     def _accept_directly(self, exchange: RequestContext, body: bytes) -> bool:
         """Accept an authentic POST with one event; return False for anything else.
 
@@ -171,7 +183,7 @@ class WebhookEndpoint:
             return False
         try:
             compiled = self._sources.at(head.path[len(WEBHOOK_PATH) :], compile_source)
-            if compiled.scheme.handshake is not None or compiled.source.order_by is not None:
+            if not compiled.is_direct:
                 return False
             new = self._draft(compiled, exchange, body)
             if new is None:
@@ -218,10 +230,10 @@ class WebhookEndpoint:
         except OnceboxError as error:
             if isinstance(error, StoreError):
                 self._telemetry.count_store_error(_PATH, error)
-            exchange.refuse(error)
+            self._refuse(exchange, error)
         except Exception:
             self._telemetry.log.exception("request_failed", request=exchange.request_id)
-            exchange.refuse(InternalError)
+            self._refuse(exchange, InternalError())
         else:
             pairs = (*reply.headers, ("content-length", str(len(reply.body))))
             headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
@@ -229,6 +241,22 @@ class WebhookEndpoint:
             exchange.respond(
                 reply.status, _ACCEPTED_HEADERS if is_accepted else headers, reply.body
             )
+
+    def _refuse(self, exchange: RequestContext, error: OnceboxError) -> None:
+        """Refuse a request; one with mail in the terms of its provider."""
+        try:
+            compiled = self._sources.at(exchange.head.path[len(WEBHOOK_PATH) :], compile_source)
+        except OnceboxError:
+            exchange.refuse(error)
+            return
+        status = None
+        if compiled.inbound is not None:
+            status = inbound_mail.refusal_status(compiled.inbound.answers, type(error))
+        if status == 0:
+            exchange.code = error.code
+            exchange.abort()
+        else:
+            exchange.refuse(error, status)
 
     async def _handle(self, exchange: RequestContext, body: bytes) -> HandshakeReply:
         compiled = self._sources.at(exchange.head.path[len(WEBHOOK_PATH) :], compile_source)
@@ -240,19 +268,25 @@ class WebhookEndpoint:
             self._keys.fetch_in_background(wanted.name)
             raise
         except SignatureInvalid as error:
-            self._quarantine.put(
-                compiled.source.name,
-                tenant=compiled.source.tenant,
-                reason=error.reason,
-                headers=request.headers,
-                body=request.body,
-                method=request.method,
-                url=request.url,
-                secret_headers=compiled.secret_headers,
-            )
+            self._put_aside(compiled, request, error.reason)
             # The response never says which part of the signature is wrong.
             is_signature = error.reason not in WRONG_SOURCE_REASONS
             raise (SignatureRefused if is_signature else SenderNotAllowed) from error
+        except InboundBodyGone:
+            self._put_aside(compiled, request, "missing_mail_body")
+            raise
+
+    def _put_aside(self, compiled: CompiledSource, request: WebhookRequest, reason: str) -> None:
+        self._quarantine.put(
+            compiled.source.name,
+            tenant=compiled.source.tenant,
+            reason=reason,
+            headers=request.headers,
+            body=request.body,
+            method=request.method,
+            url=request.url,
+            secret_headers=compiled.headers_with_secrets(request.headers),
+        )
 
     async def _handshake(
         self, compiled: CompiledSource, request: WebhookRequest
@@ -281,9 +315,16 @@ class WebhookEndpoint:
     async def _accept(
         self, compiled: CompiledSource, request: WebhookRequest, address: str
     ) -> HandshakeReply:
-        verified = verify_request(
-            compiled, request, address=address, now=self._clock(), keys=self._keys
+        verify = partial(
+            verify_request, compiled, request, address=address, now=self._clock(), keys=self._keys
         )
+        if compiled.inbound is not None:
+            if len(request.body) < _LARGE:
+                verify()
+            else:
+                await asyncio.to_thread(verify)
+            return await self._inbound.receive(compiled, request)
+        verified = verify()
         await request_verification.store_events(self._intake, compiled, request, verified)
         return _ACCEPTED
 

@@ -1,13 +1,12 @@
 """Webhook verification: compiled sources, signature checks, events drafted for the ledger."""
 
 import asyncio
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 import msgspec
 
-from oncebox.errors import ConfigInvalid, InputRefused, SignatureInvalid
+from oncebox.errors import ConfigInvalid, SignatureInvalid
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries.intake import (
     ArrivalFields,
@@ -16,21 +15,22 @@ from oncebox.ledger.deliveries.intake import (
     SharedArrivalFields,
 )
 from oncebox.model.deliveries.delivery import Headers, LaneRules, NewDelivery, encode_headers
-from oncebox.model.validation import check_key, check_sequence
 from oncebox.model.webhooks.quarantine import RejectedRequest
-from oncebox.model.webhooks.source import Source
+from oncebox.model.webhooks.source import WEBHOOK_CHANNEL, Source
 from oncebox.server.http.request_parsing import RequestHead
-from oncebox.webhooks import registry
+from oncebox.webhooks import inbound, registry
 from oncebox.webhooks.compilation import CompiledScheme, compile_scheme
-from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
+from oncebox.webhooks.event_parsing import WebhookEvent, lane_position, parse_events
 from oncebox.webhooks.http_request import WebhookRequest
+from oncebox.webhooks.inbound import InboundProvider
 from oncebox.webhooks.paths import json_field
 from oncebox.webhooks.scheme import NO_PUBLIC_KEYS, PublicKeys, Scheme, SchemeOptions
 from oncebox.webhooks.verification import (
     Freshness,
     Verdict,
-    apply_options,
     check_scheme,
+    remove_secrets,
+    secret_header_names,
     source_options,
     verify,
 )
@@ -55,6 +55,26 @@ class CompiledSource(msgspec.Struct, frozen=True):
     fast: CompiledScheme | None
     #: headers that hold a secret of the source, in lower case
     secret_headers: frozenset[str] = frozenset()
+    #: the provider whose mail is in the requests; None if they are events
+    inbound: InboundProvider | None = None
+    #: fetches mail that a request only names
+    fetch_key: str = ""
+    #: whether a usual request is accepted without a task of its own
+    is_direct: bool = True
+
+    @property
+    def mail_provider(self) -> InboundProvider:
+        """The provider of a source that brings mail."""
+        assert self.inbound is not None  # noqa: S101 - callers have checked it
+        return self.inbound
+
+    def headers_with_secrets(self, headers: Headers) -> frozenset[str]:
+        """Return the headers that hold a secret, also under a name that the scheme does not use."""
+        return self.secret_headers.union(
+            name.lower()
+            for name, value in headers
+            if any(secret and secret in value for secret in self.secrets)
+        )
 
     def allows_address(self, address: str | None) -> bool:
         """Say whether a request may come from an address; None is not checked."""
@@ -76,26 +96,44 @@ def compile_source(source: Source) -> CompiledSource:
         public_url=source.public_url or "",
         allow_unsigned=source.allow_unsigned,
     )
-    secrets = tuple(secret.value for secret in source.secrets)
+    provider = _mail_provider(source)
+    keys = [each.value for each in source.secrets if provider and provider.is_fetch_key(each.value)]
+    active = [each for each in source.secrets if each.value not in keys]
+    secrets = tuple(secret.value for secret in active)
     check_scheme(scheme, secrets, options)
-    names = apply_options(scheme, options).header_names if scheme.sends_secret else ()
     return CompiledSource(
         source=source,
         scheme=scheme,
         options=options,
         secrets=secrets,
-        secret_ids=tuple(secret.id for secret in source.secrets),
+        secret_ids=tuple(secret.id for secret in active),
         networks=tuple(ip_network(text, strict=False) for text in source.cidrs),
         late=source.late or scheme.late,
-        lanes=LaneRules(
-            stale=source.stale,
-            gap_wait=source.gap_wait,
-            after=source.after,
-            after_wait=source.after_wait,
-        ),
+        lanes=source.lane_rules,
         fast=compile_scheme(scheme, secrets, options) if not source.expect else None,
-        secret_headers=frozenset(names),
+        secret_headers=secret_header_names(scheme, options),
+        inbound=provider,
+        fetch_key=keys[0] if keys else "",
+        is_direct=scheme.handshake is None and source.order_by is None and provider is None,
     )
+
+
+def brings_mail(source: Source) -> bool:
+    """Say whether the requests of a source are mail for inboxes."""
+    return source.inbound is not False and source.scheme in inbound.PROVIDERS
+
+
+def _mail_provider(source: Source) -> InboundProvider | None:
+    """Return the provider whose mail a source brings to inboxes; None if it brings events."""
+    if source.inbound is False:
+        return None
+    provider = inbound.PROVIDERS.get(source.scheme)
+    if provider is None and (source.inbound or source.inbox):
+        raise ConfigInvalid(
+            f"the scheme {source.scheme} brings no mail; choose one of "
+            f"{', '.join(inbound.PROVIDERS)}, or unset inbound and inbox"
+        )
+    return provider
 
 
 class VerifiedRequest(msgspec.Struct, frozen=True):
@@ -150,9 +188,8 @@ def _check_expected_sender(compiled: CompiledSource, request: WebhookRequest) ->
             raise SignatureInvalid("unexpected_sender")
 
 
-CHANNEL = "hook"
-#: stands for a secret that is not stored
-_REMOVED = "[removed]"
+#: returns the deliveries of the mail in a verified request
+DraftMail = Callable[[CompiledSource, WebhookRequest], Awaitable[Sequence[NewDelivery]]]
 
 
 async def store_events(
@@ -199,7 +236,7 @@ def draft_directly(  # noqa: PLR0913 - a request in its parts
         tenant=source.tenant,
         fingerprint=event.fingerprint,
         unsigned=not event.id_signed,
-        road=CHANNEL,
+        road=WEBHOOK_CHANNEL,
         redelivery=source.redelivery,
         on_replay=source.replay,
         verdict=event.freshness,
@@ -240,7 +277,7 @@ def _delivery_arguments(
     event: WebhookEvent,
 ) -> ArrivalFields:
     body = request.body if event.content is None else event.content
-    order_key, sequence = _lane_position(compiled, body)
+    order_key, sequence = lane_position(compiled.source, body)
     return {
         **_shared_arguments(compiled, request, verified),
         "key": event.id,
@@ -261,7 +298,7 @@ def _shared_arguments(
     late = verified.verdict.freshness is Freshness.LATE
     return {
         "headers": _without_secrets(compiled, request),
-        "road": CHANNEL,
+        "road": WEBHOOK_CHANNEL,
         "tenant": source.tenant,
         "redelivery": source.redelivery,
         "on_replay": source.replay,
@@ -273,20 +310,15 @@ def _shared_arguments(
 
 
 def _without_secrets(compiled: CompiledSource, request: WebhookRequest) -> Headers:
-    """Return the headers for storage: whoever reads a delivery must not learn the secret."""
     secret = compiled.secret_headers
-    if not secret:
-        return request.headers
-    return tuple(
-        (name, _REMOVED if name.lower() in secret else value) for name, value in request.headers
-    )
+    return remove_secrets(request.headers, secret) if secret else request.headers
 
 
 def _batch_element(
     compiled: CompiledSource, request: WebhookRequest, event: WebhookEvent
 ) -> BatchElement:
     body = request.body[event.start : event.start + event.size]
-    order_key, sequence = _lane_position(compiled, body)
+    order_key, sequence = lane_position(compiled.source, body)
     return BatchElement(
         start=event.start,
         size=event.size,
@@ -299,42 +331,8 @@ def _batch_element(
     )
 
 
-def _lane_position(compiled: CompiledSource, body: bytes) -> tuple[str | None, int | None]:
-    """Return the lane of an event and its number there; unusable values are ignored."""
-    source = compiled.source
-    if source.order_by is None:
-        return None, None
-    key = json_field(body, source.order_by)
-    if key is None or key == "":
-        return None, None
-    return _valid_lane_key(str(key)), _sequence_number(
-        json_field(body, source.sequence) if source.sequence else None
-    )
-
-
-def _valid_lane_key(key: str) -> str:
-    try:
-        check_key(key)
-    except InputRefused:
-        return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return key
-
-
-def _sequence_number(value: str | int | None) -> int | None:
-    """Return a sequence number; providers write them as numbers and as text."""
-    if isinstance(value, str):
-        value = int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None  # noqa: PLR2004 - what 64 bits hold
-    if value is None:
-        return None
-    try:
-        check_sequence(value)
-    except InputRefused:
-        return None
-    return value
-
-
 async def verify_again(
-    sources: SourceCache, intake: Intake, rejected: RejectedRequest
+    sources: SourceCache, intake: Intake, rejected: RejectedRequest, draft_mail: DraftMail
 ) -> Sequence[NewDelivery]:
     """Verify a rejected request again, without fetching public keys; return its deliveries.
 
@@ -355,4 +353,6 @@ async def verify_again(
     verified = verify_request(
         compiled, request, address=None, now=rejected.received_at, keys=NO_PUBLIC_KEYS
     )
+    if compiled.inbound is not None:
+        return await draft_mail(compiled, request)
     return draft_deliveries(intake, compiled, request, verified)

@@ -7,46 +7,35 @@ from typing import Any
 
 import msgspec
 
-from oncebox.core.logging import loggable_key
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import (
     ConfigInvalid,
     EffectMisused,
-    EffectOutcomeUnknown,
     HandlerRegisteredTwice,
-    LeaseLost,
 )
-from oncebox.ledger.deliveries import settlements
 from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import (
-    Allow,
     Delivery,
     DeliveryOutcome,
     DeliveryState,
-    Drop,
-    Hold,
-    PolicyDecision,
     Settlement,
 )
 from oncebox.model.deliveries.effects import is_async
 from oncebox.model.deliveries.retry import (
     RetryRules,
-    failure_from_error,
-    hold_settlement,
-    one_line,
-    settle_failure,
 )
 from oncebox.model.sends.intent import SendOrigin
 from oncebox.model.validation import check_source_name, check_type
 from oncebox.model.webhooks.source import Source
+from oncebox.workers.deliveries import policies
 from oncebox.workers.deliveries.middleware import Middleware, Process, compose
 from oncebox.workers.deliveries.once import Once, SendApi, SyncOnce, run_in_thread
+from oncebox.workers.deliveries.policies import PolicyCheck, PolicyFunction
 
 ANY_TYPE = "*"
 
 HandlerFunction = Callable[..., Any]
-PolicyFunction = Callable[..., Any]
 #: returns a source of the settings or the database
 FindConfiguredSource = Callable[[str], Source | None]
 
@@ -163,6 +152,15 @@ class Handlers:
         )
 
     @property
+    def policies(self) -> list[str]:
+        """The sources that have a policy."""
+        return sorted(self._policies)
+
+    def types(self, source: str) -> list[str]:
+        """Return the types of a source that have a handler of their own."""
+        return sorted(type_ for name, type_ in self._handlers if name == source)
+
+    @property
     def sources(self) -> list[str]:
         """The sources that have a handler."""
         return sorted({source for source, _ in self._handlers})
@@ -192,6 +190,7 @@ class HandlerProcessor:
         self._handlers = handlers
         self._ledger = ledger.retrying()
         self._telemetry = telemetry
+        self._policies = PolicyCheck(handlers.policy, ledger, telemetry)
         self._lease = lease
         self._random = random
         self._outbox = outbox
@@ -204,35 +203,14 @@ class HandlerProcessor:
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
         """Return the settlement of a failed try: repeated later, held or given up."""
-        if isinstance(error, EffectOutcomeUnknown):
-            held = hold_settlement(delivery, str(error))
-            return settlements.with_traceback(self._telemetry.log, held, error)
-        rules = self._handlers.rules(delivery.source).retry
-        now = self._ledger.clock()
-        settlement = settle_failure(
-            delivery, failure_from_error(error), rules, now=now, random=self._random
+        rules, clock = self._handlers.rules(delivery.source).retry, self._ledger.clock
+        return policies.settle_error(
+            delivery, error, rules, now=clock(), random=self._random, log=self._telemetry.log
         )
-        return settlements.with_traceback(self._telemetry.log, settlement, error)
 
     async def _check_policy(self, process: Process, delivery: Delivery) -> Settlement | None:
         """Middleware: ask the policy once per delivery; it may hold or drop the delivery."""
-        policy = self._handlers.policy(delivery.source)
-        if policy is None or delivery.policy is not None or self._find(delivery) is None:
-            return await process(delivery)
-        decision = await _ask_policy(policy, delivery)
-        if isinstance(decision, Hold):  # its reason may quote the sender
-            self._telemetry.log.warning(
-                "delivery_held",
-                delivery=delivery.id,
-                source=delivery.source,
-                key=loggable_key(delivery.key),
-                reason="policy",
-            )
-        if not isinstance(decision, Allow):
-            return _policy_settlement(delivery, decision)
-        if not await self._ledger.submit(settlements.allow, delivery):
-            raise LeaseLost("the lease was lost while the policy was asked")
-        return await process(delivery)
+        return await self._policies.refusal(delivery) or await process(delivery)
 
     async def _call_handler(self, delivery: Delivery) -> Settlement:
         handler = self._find(delivery)
@@ -272,29 +250,5 @@ def _refuse_awaitable(result: object) -> None:
         )
 
 
-async def _ask_policy(policy: PolicyFunction, delivery: Delivery) -> PolicyDecision:
-    if inspect.iscoroutinefunction(policy):
-        decision = await policy(delivery)
-    else:
-        decision = await run_in_thread(lambda: policy(delivery))
-        decision = await decision if inspect.isawaitable(decision) else decision
-    if not isinstance(decision, (Allow, Hold, Drop)):
-        raise EffectMisused(
-            f"the policy of {delivery.source!r} must return Allow(), Hold(…) or Drop(…)"
-        )
-    return decision
-
-
 def _done_settlement(delivery: Delivery, outcome: DeliveryOutcome) -> Settlement:
     return Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=outcome)
-
-
-def _policy_settlement(delivery: Delivery, decision: Hold | Drop) -> Settlement:
-    if isinstance(decision, Hold):
-        return hold_settlement(delivery, f"policy: {decision.reason}")
-    return Settlement(
-        delivery=delivery,
-        state=DeliveryState.DONE,
-        outcome=DeliveryOutcome.DROPPED,
-        error=one_line(f"policy: {decision.reason}"),
-    )

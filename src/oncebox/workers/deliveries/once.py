@@ -39,6 +39,7 @@ from oncebox.model.deliveries.effects import (
     Function,
     Safety,
     choose_safety,
+    decode_result,
     effect_key,
     encode_result,
     is_async,
@@ -191,6 +192,8 @@ class Once:
         **kwargs: Any,
     ) -> Any:
         """Call a function at most once per delivery and name; a repeat gets the stored result.
+
+        ``NO_RESULT`` if it is done and no result is stored.
 
         ``safe`` says what to do when an earlier try began it and its outcome is unknown:
         ``"idempotent"`` calls it again with the same key while ``window`` lasts, ``"once"``
@@ -414,14 +417,13 @@ class Once:
         return answer.result
 
     def _stored_result(self, effect: Effect) -> Any:
-        """Return a stored result; None where it could not be stored."""
+        """Return a stored result; ``NO_RESULT`` where there is none."""
         self._telemetry.effects.labels("returned").inc()
         if effect.result is None:
             self._telemetry.log.warning(
                 "effect_result_not_stored", delivery=self._delivery.id, effect=effect.name
             )
-            return None
-        return msgspec.json.decode(effect.result)
+        return decode_result(effect.result)
 
     async def _finish(
         self,

@@ -4,7 +4,7 @@ See docs/decisions/0022-use-a-custom-mime-and-html-parser-in-isolated-processes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Protocol
@@ -37,7 +37,6 @@ from oncebox.model.deliveries.retry import RetryRules, failure_from_error, settl
 from oncebox.model.inboxes import received_mail
 from oncebox.model.inboxes.addresses import sender_key
 from oncebox.model.inboxes.artifact import (
-    ANY_SENDER,
     LINK_WRAPPED,
     PURPOSE_UNCLEAR,
     SENDER_UNPROVEN,
@@ -45,10 +44,10 @@ from oncebox.model.inboxes.artifact import (
     ArtifactValue,
     NewArtifact,
     candidates_to_keep,
+    sender_warnings,
     to_thousandths,
 )
 from oncebox.model.inboxes.inbox import (
-    AUTHENTICATION_OFF,
     InboxPolicy,
     match_policy,
     requires_authentication,
@@ -57,7 +56,6 @@ from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_mess
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
-    RECIPIENT_UNSIGNED,
     ArtifactKind,
     AuthResult,
     Candidate,
@@ -66,14 +64,13 @@ from oncebox.model.inboxes.received_mail import (
     ParseStatus,
     SenderVerdict,
 )
-from oncebox.model.inboxes.replay import REPLAY_SIGNS, Arrival, note_replay_signs
+from oncebox.model.inboxes.replay import Arrival, note_replay_signs
 from oncebox.workers.deliveries.handlers import release_settlement
 from oncebox.workers.mail.fair_queue import MailFlow, ParsingDeferred
+from oncebox.workers.mail.single_flight import SingleFlight
 
 #: the detail of a verdict: the aligned signature covers Date
 _DATE_IS_SIGNED = "signed_date"
-#: the details of a verdict that are warnings of its artifacts
-_REPORTED_DETAILS = (*REPLAY_SIGNS, RECIPIENT_UNSIGNED)
 _NO_RULES = InboxPolicy()
 
 
@@ -127,7 +124,7 @@ def build_artifacts(
                 matched=vouched or not authenticated,
                 warnings=(
                     *unproven,
-                    *_sender_warnings(policy, verdict),
+                    *sender_warnings(policy, verdict),
                     *_candidate_warnings(candidate),
                     *unclear,
                 ),
@@ -135,17 +132,6 @@ def build_artifacts(
         )
         ranks[kind] += 1
     return tuple(made)
-
-
-def _sender_warnings(policy: InboxPolicy, verdict: SenderVerdict) -> Iterator[str]:
-    """Return what the owner of an inbox should know about the sender of a mail."""
-    yield from (code for code in _REPORTED_DETAILS if code in verdict.details)
-    if not policy.senders:
-        yield ANY_SENDER
-    if policy.authenticated is False or (
-        policy.senders and not requires_authentication(policy, verdict)
-    ):
-        yield AUTHENTICATION_OFF
 
 
 def _candidate_warnings(candidate: Candidate) -> list[str]:
@@ -255,6 +241,8 @@ class MailProcessor:
         self._limit = limit
         self._signature_age = round(signature_age * 1000)
         self._random = random
+        self._parsed: SingleFlight[ParsedMail] = SingleFlight(ParsingDeferred)
+        self._judged: SingleFlight[SenderVerdict] = SingleFlight()
         self._parser_started = False
         self._parser_starting = asyncio.Lock()
         self._exit_stack = AsyncExitStack()
@@ -320,7 +308,7 @@ class MailProcessor:
         flow = MailFlow(delivery.tenant, inbox_id, sender_limit_key(envelope.client))
         rules, (delivery, parsed) = await asyncio.gather(
             self._inbox_rules.read((inbox_id, delivery.tenant)),
-            self._decrypt_and_parse(delivery, flow),
+            self._decrypt_and_parse(delivery, flow, shared=len(envelope.recipients) > 1),
         )
         if rules is None:
             raise Permanent("there is no such inbox")
@@ -329,9 +317,9 @@ class MailProcessor:
             recipient=recipient.address,
             received_at=delivery.received_at,
             inbox_created_at=rules.created_at,
-            forwards=rules.policy.forwards,
+            forwards=rules.policy.forwards or envelope.any_recipient,
         )
-        verdict = await self._judge_sender(envelope, parsed, delivery.body, arrival, flow)
+        verdict = await self._judge_sender(envelope, parsed, delivery, arrival, flow)
         found = build_artifacts(
             self._artifact_cipher, delivery.tenant, inbox_id, parsed, verdict, rules.policy
         )
@@ -359,22 +347,27 @@ class MailProcessor:
         self,
         envelope: Envelope,
         parsed: ParsedMail,
-        raw: bytes,
+        delivery: Delivery,
         arrival: Arrival,
         flow: MailFlow,
     ) -> SenderVerdict:
+        raw, payload_id = delivery.body, delivery.payload_id
+        check = partial(self._parser.check, flow=flow)
+        judge = partial(self._authenticate, envelope, parsed, raw, check)
         try:
-            check = partial(self._parser.check, flow=flow)
-            verdict = await self._authenticate(envelope, parsed, raw, check)
+            if len(envelope.recipients) > 1:
+                verdict = await self._judged.result(payload_id, len(raw), judge)
+            else:
+                verdict = await judge()
         except Exception:
             self._telemetry.log.exception("sender_authentication_failed")
             verdict = _TEMPERROR
         return note_replay_signs(verdict, parsed, arrival, self._signature_age)
 
     async def _decrypt_and_parse(
-        self, delivery: Delivery, flow: MailFlow
+        self, delivery: Delivery, flow: MailFlow, *, shared: bool
     ) -> tuple[Delivery, ParsedMail]:
-        """Return a delivery with its raw mail, and the parsed mail.
+        """Return a delivery with its raw mail, and the parsed mail; a ``shared`` one only once.
 
         Raises: Permanent, if it cannot be decrypted; another try would fail too.
         """
@@ -394,7 +387,11 @@ class MailProcessor:
             return delivery, _UNPARSED
         try:
             await self._start_parser()
-            parsed = await self._parser.parse(raw, flow)
+            read = partial(self._parser.parse, raw, flow)
+            if shared:
+                parsed = await self._parsed.result(delivery.payload_id, len(raw), read)
+            else:
+                parsed = await read()
         except OnceboxError as error:
             if not error.retry_safe:
                 raise

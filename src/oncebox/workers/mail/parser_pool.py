@@ -376,14 +376,20 @@ class ParserPool:
         self._checks = asyncio.get_running_loop().call_later(_CHECK_EVERY, self._defer_old)
 
     def _defer_old(self) -> None:
-        """Defer mails whose turn has not come in time, although there is a child."""
+        """Defer mails whose turn has not come in time, although there is a child.
+
+        The mail whose turn is next stays: it is of whoever used the parsers least.
+        """
         self._checks = None
         before = clock.steady() - _PATIENCE
-        if self._ready_since <= before and any(child.ready for child in self._children):
+        is_ready = self._ready_since <= before and any(child.ready for child in self._children)
+        if self._waiting and is_ready:
+            following = self._waiting.pop()
             for task in self._waiting.pop_while(
                 lambda task: task.operation == "parse" and task.since <= before
             ):
                 task.defer("crowded")
+            self._waiting.push_back(following.flow, following)
         if self._waiting and not self._stopping:
             self._check_later()
 

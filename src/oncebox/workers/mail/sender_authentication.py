@@ -15,6 +15,7 @@ from oncebox.core import clock
 from oncebox.errors.mail import DnsRecordNotFound, ResolverUnavailable
 from oncebox.mail.auth import dmarc
 from oncebox.mail.auth.dkim_verify import MOST_SIGNATURES, dkim_key_name
+from oncebox.mail.auth.reported_results import read_reported, reported_verdict
 from oncebox.mail.auth.spf import DnsQuestion, SpfResult, check_spf
 from oncebox.mail.mime.addresses import ascii_domain
 from oncebox.model.inboxes.received_mail import (
@@ -24,6 +25,7 @@ from oncebox.model.inboxes.received_mail import (
     Envelope,
     ParsedMail,
     SenderVerdict,
+    is_sender_proven,
 )
 from oncebox.model.public_internet import is_public_ip
 from oncebox.settings import MailSettings
@@ -81,6 +83,18 @@ class SenderAuthenticator:
         """Return the verdict on a mail; a check without an answer in time is a temperror."""
         if not self._settings.authenticate:
             return SenderVerdict(details=("not_checked",))
+        own = await self._check(envelope, parsed, raw, check)
+        if envelope.origin and envelope.client:  # SPF is about a client that only the source saw
+            own = msgspec.structs.replace(own, origin=envelope.origin)
+        author = _author_domain(parsed)
+        if not envelope.authserv or is_sender_proven(own, author):
+            return own
+        reported = read_reported(raw, envelope.authserv)
+        return own if reported is None else reported_verdict(reported, author, envelope.authserv)
+
+    async def _check(
+        self, envelope: Envelope, parsed: ParsedMail, raw: bytes, check: CheckSignatures
+    ) -> SenderVerdict:
         client = _public_address(envelope.client)
         if not client and not parsed.signatures:
             return SenderVerdict(details=("nothing_to_judge",))
@@ -201,7 +215,10 @@ def _verdict(
         and dmarc.is_aligned(author, found.spf.domain, strict=policy.strict_spf)
     )
     dkim = min((one.result for one in signatures), key=_PRECEDENCE.index, default=AuthResult.NONE)
-    unsure = _missing_answer_could_pass(found, author, _envelope_domain(envelope), parsed)
+    # Only SMTP shows the client; without it SPF could have passed.
+    unsure = bool(envelope.origin) or _missing_answer_could_pass(
+        found, author, _envelope_domain(envelope), parsed
+    )
     flags = {
         *found.flags,
         *found.spf.flags,
@@ -220,7 +237,9 @@ def _verdict(
         dmarc=_dmarc(found.policy, proven=bool(by_dkim) or by_spf, unsure=unsure),
         domain=parsed.sender.domain if by_dkim or by_spf else "",
         details=tuple(code for code in VERDICT_DETAILS if code in flags),
-        signed_at=max(filter(None, (_signed_at(one, parsed) for one in by_dkim)), default=None),
+        signed_at=max(
+            (at for one in by_dkim if (at := _signed_at(one, parsed)) is not None), default=None
+        ),
     )
 
 

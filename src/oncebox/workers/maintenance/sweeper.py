@@ -11,7 +11,7 @@ from oncebox.ledger import maintenance
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries import pull
 from oncebox.ledger.events import event_log
-from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes import inboxes, retention
 from oncebox.ledger.notifications import EVENTS
 from oncebox.ledger.sends import submission
 from oncebox.ledger.transactions import Ledger
@@ -93,9 +93,10 @@ class Sweeper:
         self._events_kept = events.keep * _DAY
         self._retention = keep or RetentionSettings()
         self._purge_at = 0.0
-        #: bodies up to this one were looked at, messages up to this one are empty; once a day
-        #: both searches start again
+        #: bodies and inboxes up to these were looked at, messages up to this one are empty; once a
+        #: day all searches start again
         self._purged_upto = ""
+        self._retired_upto = retention.OLDEST
         self._emptied_upto = ""
         self._restart_at = 0.0
 
@@ -117,10 +118,12 @@ class Sweeper:
             if steady() >= self._restart_at:
                 self._restart_at = steady() + _DAY / 1000
                 self._purged_upto = self._emptied_upto = ""
+                self._retired_upto = retention.OLDEST
             await self._purge_bodies()
             await self._purge_journals()
             await self._empty_messages()
             await self._overwrite_artifacts()
+            await self._delete_inboxes()
             await self._empty_sends()
 
     async def _analyse(self) -> None:
@@ -181,6 +184,19 @@ class Sweeper:
             for kind, count in gone.items():
                 self._telemetry.artifacts.labels(kind, "overwritten").inc(count)
             has_more = bool(gone)
+
+    async def _delete_inboxes(self) -> None:
+        """Delete old inboxes of which nothing is kept, then their rows, also of earlier ones."""
+        after = self._retired_upto if self._retention.inboxes else None
+        before = self._before(self._retention.inboxes)
+        while after is not None:
+            self._retired_upto = after
+            found = await self._ledger.read(retention.find_ended, before, after)
+            if found.ids:
+                await self._ledger.write(retention.retire, found.ids, before)
+            after = found.after
+        while await self._ledger.write(retention.delete_contents):
+            pass
 
     async def _empty_sends(self) -> None:
         """Delete the content of old sends, and keys that are not kept for ever."""

@@ -57,8 +57,9 @@ from oncebox.model.sends.transports import (
     counts_as_failure,
 )
 from oncebox.model.sends.transports import ConfiguredTransport as Row
-from oncebox.workers.sends.send_worker import outgoing_mail
-from oncebox.workers.sends.transport_pool import TransportPool
+from oncebox.transports.transport import Capability
+from oncebox.workers.sends.send_worker import outgoing_mail, replay_until
+from oncebox.workers.sends.transport_pool import TransportPool, chosen_transport
 
 _ENCRYPTION_CONTEXT = b"oncebox fail open spool 1"
 _SPOOL = "fail open spool"
@@ -81,6 +82,8 @@ class SpoolMarked(msgspec.Struct, frozen=True, kw_only=True, tag="marked"):
 
     id: str
     at: int
+    #: until when the provider certainly remembers the key
+    replay_until: int | None = None
 
 
 class SpoolEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
@@ -195,11 +198,17 @@ def _fold_steps(steps: list[SpoolStep]) -> list[SpooledSend]:
             begun[step.new.id] = step
         elif step.id in begun and isinstance(step, SpoolMarked):
             new = begun[step.id].new
-            found[step.id] = SpooledSend(new=new, at=step.at, outcome=_PROCESS_LOST)
+            found[step.id] = SpooledSend(
+                new=new, at=step.at, outcome=_PROCESS_LOST, replay_until=step.replay_until
+            )
         elif step.id in begun and isinstance(step, SpoolEnded):
-            at = found[step.id].at if step.id in found else begun[step.id].at
-            new = begun[step.id].new
-            found[step.id] = SpooledSend(new=new, at=at, outcome=step.outcome)
+            marked = found.get(step.id)
+            found[step.id] = SpooledSend(
+                new=begun[step.id].new,
+                at=marked.at if marked else begun[step.id].at,
+                outcome=step.outcome,
+                replay_until=marked.replay_until if marked else None,
+            )
     return [each for each in found.values() if not isinstance(each.outcome, NotSent)]
 
 
@@ -228,6 +237,7 @@ class _Entry:
     #: its first step is in the spool
     begun: bool = False
     outcome: SendOutcome | None = None
+    replay_until: int | None = None
 
 
 class _Breaker:
@@ -393,7 +403,13 @@ class FailOpenWorker:
         except SpoolUnusable:
             return False
         for each in spooled:
-            entry = _Entry(each.new, each.at, begun=True, outcome=each.outcome)
+            entry = _Entry(
+                each.new,
+                each.at,
+                begun=True,
+                outcome=each.outcome,
+                replay_until=each.replay_until,
+            )
             self._entries.setdefault((each.new.tenant, each.new.key), entry)
         return True
 
@@ -404,7 +420,7 @@ class FailOpenWorker:
         if later or known or self._breaker.is_open() or len(self._entries) >= _MAX_UNMERGED:
             return None
         rows = self._known_transports.get(new.tenant, ())
-        row = next((row for row in rows if new.transport in {"", row.name}), None)
+        row = chosen_transport(rows, new.transport, new.failover_group)
         return None if row is None or row.kind == LOG_TRANSPORT or row.paused else row
 
     def _check_limits(self, new: NewSend, now: int) -> None:
@@ -457,11 +473,14 @@ class FailOpenWorker:
 
     async def _transmit(self, entry: _Entry, row: Row) -> SendOutcome:
         marked = False
+        capability: Capability | None = None
 
         async def marker() -> bool:
             nonlocal marked
-            await self._append(SpoolMarked(id=entry.new.id, at=self._ledger.clock()))
-            marked = True
+            now = self._ledger.clock()
+            until = None if capability is None else replay_until(capability, now)
+            await self._append(SpoolMarked(id=entry.new.id, at=now, replay_until=until))
+            marked, entry.replay_until = True, until
             return True
 
         try:
@@ -472,7 +491,8 @@ class FailOpenWorker:
             async with self._transports.acquire(row) as transport:
                 # With the ledger's provider key, so that the provider recognises a repeat.
                 deadline = clock.steady() + self._timeout
-                mail = outgoing_mail(claimed, self._cipher, transport.capability, deadline)
+                capability = transport.capability
+                mail = outgoing_mail(claimed, self._cipher, capability, deadline)
                 return await transport.send(mail, marker)
         except SpoolUnusable:
             self._telemetry.log.warning("fail_open_spool_unusable")
@@ -497,7 +517,12 @@ class FailOpenWorker:
             if any(each.begun and each.outcome is None for each in self._entries.values()):
                 return 0  # a mail is being sent
             ended = {
-                key: SpooledSend(new=each.new, at=each.at, outcome=each.outcome)
+                key: SpooledSend(
+                    new=each.new,
+                    at=each.at,
+                    outcome=each.outcome,
+                    replay_until=each.replay_until,
+                )
                 for key, each in self._entries.items()
                 if each.outcome is not None
             }

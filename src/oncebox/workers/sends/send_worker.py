@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -70,11 +70,11 @@ def decide_retry(
     *,
     now: int,
     random: Callable[[], float],
-    transports: Sequence[ConfiguredTransport] = (),
+    failover: str | None = None,
 ) -> SendReport:
     """Return the report of a try, with the time and the transport of the next one.
 
-    ``random`` returns a number between 0 and 1; ``transports`` are the tenant's, in their order.
+    ``random`` returns a number between 0 and 1; ``failover`` is the transport it may move to.
     """
     report = SendReport(
         tenant=send.tenant,
@@ -88,32 +88,19 @@ def decide_retry(
     free = isinstance(outcome, NotSent) and (outcome.opens_circuit or outcome.code in _OWN_CODES)
     if send.tries >= settings.tries and not free:
         return report
-    move_to = _failover_transport(send, outcome, transports, now)
+    move_to = failover if may_fail_over(send, outcome) else None
     due_at = now + _backoff(send, outcome, settings, random, moves=move_to is not None)
     return msgspec.structs.replace(report, due_at=due_at, move_to=move_to, uncounted=free)
 
 
-def _failover_transport(
-    send: Send, outcome: SendOutcome, transports: Sequence[ConfiguredTransport], now: int
-) -> str | None:
-    """Return another transport for the next try, if this one fails and the send is not unknown.
-
-    The log transport is never chosen.
-    """
-    if (
-        not isinstance(outcome, NotSent)
-        or not counts_as_failure(outcome)
-        or send.unknown_since is not None
-    ):
-        return None
-    working = (
-        each.name
-        for each in transports
-        if each.kind != LOG_TRANSPORT
-        and each.state(now) == "working"
-        and each.name != send.transport
+def may_fail_over(send: Send, outcome: SendOutcome) -> bool:
+    """Tell whether another transport may be tried: this one fails, and certainly did not send."""
+    return (
+        isinstance(outcome, NotSent)
+        and counts_as_failure(outcome)
+        and send.unknown_since is None
+        and not send.pinned
     )
-    return next(working, None)
 
 
 def _backoff(
@@ -347,12 +334,14 @@ class SendWorker:
             self._start(_Try(each, each.send, transport, renew_at))
         return len(claimed)
 
-    async def reserve(self, tenant: str, transport: str) -> ReservedTry | None:
+    async def reserve(
+        self, tenant: str, transport: str, failover_group: str = ""
+    ) -> ReservedTry | None:
         """Reserve capacity for a send that is about to be stored.
 
         None, if the transport has a rate limit, is paused or rests, or has sends waiting.
         """
-        found = await self._directory.find(tenant, transport)
+        found = await self._directory.find(tenant, transport, failover_group)
         if (
             found is None
             or self._stopping.is_set()
@@ -438,6 +427,10 @@ class SendWorker:
         name = one.transport.name
         try:
             async with self._transports.acquire(one.transport) as transport:
+                if one.send.must_sign and not self._transports.signs(one.transport, one.send):
+                    # Its keys were changed since: the mail waits for one, and then fails.
+                    self._telemetry.log.warning("send_not_signed", transport=name)
+                    return NotSent(code="signature_missing", phase=SendPhase.CONNECT)
                 return await self._transmit(one, transport)
         except OnceboxError as error:
             self._telemetry.log.warning("transport_invalid", transport=name, code=error.code)
@@ -489,16 +482,18 @@ class SendWorker:
     # settle
 
     async def _settle(self, one: _Try, outcome: SendOutcome) -> SendSettled | None:
-        configured: list[ConfiguredTransport] = []
-        if isinstance(outcome, NotSent) and counts_as_failure(outcome):
-            configured = await self._retrying.read(transports.of_tenant, one.transport.tenant)
+        failover = None
+        if may_fail_over(one.send, outcome):
+            failover = await self._retrying.read(
+                transports.failover_target, one.send.tenant, one.send.id, self._ledger.clock()
+            )
         report = decide_retry(
             one.send,
             outcome,
             self._settings,
             now=self._ledger.clock(),
             random=self._random,
-            transports=configured,
+            failover=failover,
         )
         report = msgspec.structs.replace(report, logged=one.transport.kind == LOG_TRANSPORT)
         settled = await self._retrying.submit(lifecycle.settle, report)

@@ -1,7 +1,7 @@
 """Transport pool: opens transports from encrypted rows, and again when those change; directory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from oncebox.errors import ConfigInvalid, StoreError
 from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.sends import transports
 from oncebox.ledger.transactions import Ledger
+from oncebox.model.sends.send import Send
 from oncebox.model.sends.transports import ConfiguredTransport as Row
 from oncebox.transports import transport_config
 from oncebox.transports.transport import MailTransport
@@ -18,6 +19,8 @@ from oncebox.transports.transport_config import TransportConfig
 #: opens a transport from its configuration
 OpenTransport = Callable[[TransportConfig], MailTransport]
 _TransportKey = tuple[str, str]
+#: it signs with its own keys, and refuses mail of domains it has none for
+_SIGNS_BY_ITSELF = "resend"
 
 
 @dataclass(slots=True)
@@ -28,6 +31,8 @@ class _OpenTransport:
     #: encrypted; a changed configuration needs a new transport
     config: bytes | None
     transport: MailTransport
+    #: domains that it signs for with a key
+    signs: tuple[str, ...] = ()
     users: int = 0
     retired: bool = False
 
@@ -44,8 +49,8 @@ class TransportDirectory:
         self._read = ledger.shared(transports.of_tenants)
         self._known: dict[str, tuple[float, list[Row]]] = {}
 
-    async def find(self, tenant: str, name: str) -> Row | None:
-        """Return a transport, or the first one if the name is empty; None if it is unknown."""
+    async def find(self, tenant: str, name: str, failover_group: str = "") -> Row | None:
+        """Return a transport, or the first one (of a group) if the name is empty, or None."""
         until, known = self._known.get(tenant, (0.0, []))
         now = clock.steady()
         if now >= until:
@@ -56,9 +61,19 @@ class TransportDirectory:
             if len(self._known) >= _MAX_TENANTS:
                 self._known.clear()
             self._known[tenant] = now + _REMEMBERED, known
-        if not name:
-            return known[0] if known else None
-        return next((each for each in known if each.name == name), None)
+        return chosen_transport(known, name, failover_group)
+
+
+def chosen_transport(rows: Sequence[Row], name: str, failover_group: str) -> Row | None:
+    """Return the transport that the ledger would choose: the named one, or the first."""
+    return next(
+        (
+            each
+            for each in rows
+            if name in {"", each.name} and failover_group in {"", each.failover_group}
+        ),
+        None,
+    )
 
 
 class TransportPool:
@@ -87,6 +102,16 @@ class TransportPool:
             if opened.retired and not opened.users:
                 self._close(opened)
 
+    def signs(self, row: Row, send: Send) -> bool:
+        """Tell whether a transport signs a mail: with a key for its sender, or as Resend does.
+
+        Raises: as ``acquire``.
+        """
+        sender = send.message_id.replace("@", ".").lower()
+        return row.kind == _SIGNS_BY_ITSELF or any(
+            sender.endswith(f".{domain}>") for domain in self._get(row).signs
+        )
+
     async def close(self) -> None:
         """Close all transports; none may be in use."""
         for opened in self._open.values():
@@ -99,7 +124,13 @@ class TransportPool:
         found = self._open.get(key)
         if found is not None and (found.kind, found.config) == (row.kind, row.config):
             return found
-        opened = _OpenTransport(row.kind, row.config, self._open_transport(self._read_config(row)))
+        config = self._read_config(row)
+        opened = _OpenTransport(
+            row.kind,
+            row.config,
+            self._open_transport(config),
+            signs=transport_config.signing_domains(config),
+        )
         self._open[key] = opened
         if found is not None:
             found.retired = True

@@ -1,0 +1,1 @@
+"""Mailboxes on other servers: configuration, leases, cursors, and the mails that were read."""

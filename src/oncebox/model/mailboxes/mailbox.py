@@ -1,0 +1,144 @@
+"""A mailbox on another server: configuration, lease, cursor, failures and figures."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+#: the pause of an operator; other pauses are codes of failures
+PAUSED_BY_OPERATOR = "operator"
+#: how often a failure that needs an operator is tried before the mailbox is paused
+TRIES_BEFORE_PAUSE = 3
+_MAX_DOUBLINGS = 20
+
+
+class MailboxKind(StrEnum):
+    """How a mailbox is read."""
+
+    IMAP = "imap"
+    JMAP = "jmap"
+    GMAIL = "gmail"
+    GRAPH = "graph"
+    #: an API that lists messages, described by a table
+    REST = "rest"
+    #: a program of the user's, by ``Poller``
+    PROGRAM = "program"
+
+
+class NewMailbox(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of a mailbox; times in milliseconds."""
+
+    name: str
+    kind: MailboxKind
+    #: the server and the account, without secrets
+    account: str
+    #: encrypted
+    config: bytes
+    #: its own mail address; empty if it is unknown
+    address: str = ""
+    #: the server whose ``Authentication-Results`` count, by its authserv-id; empty: none
+    authserv: str = ""
+    #: the inbox of all its mail; none: by recipient
+    inbox_id: str | None = None
+    #: between two polls where the server does not push
+    poll_every: int = 60_000
+    #: the webhook source that reports its mail first, and the silence after which it is polled
+    push_source: str | None = None
+    poll_after: int = 30_000
+
+
+class MailboxFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted since the mailbox was added."""
+
+    #: requests for a page, with or without mail
+    polls: int = 0
+    #: mails that were stored
+    messages: int = 0
+    #: mails that were stored before, by this mailbox or by another channel
+    duplicates: int = 0
+    #: mails that a cursor or a resync gave again
+    replays: int = 0
+    #: mails that could not be fetched
+    skipped: int = 0
+    #: mails for no inbox of ours
+    unrouted: int = 0
+    #: times at which the server did not know the cursor
+    resyncs: int = 0
+    #: leases that another process had taken
+    lease_conflicts: int = 0
+
+
+class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored mailbox."""
+
+    id: str
+    tenant: str
+    name: str
+    kind: MailboxKind
+    account: str
+    config: bytes
+    address: str
+    authserv: str
+    inbox_id: str | None
+    poll_every: int
+    push_source: str | None
+    poll_after: int
+    #: what the reader continues after; none before the first page
+    cursor: str | None
+    #: rises with every page
+    cursor_version: int
+    #: ``operator``, or the code of the failure that paused it
+    paused: str | None
+    #: when it may be claimed; while it is leased, the end of the lease
+    due_at: int | None
+    fence: int
+    worker: str | None
+    #: consecutive failures, and the last
+    failures: int
+    failure: str | None
+    failed_at: int | None
+    polled_at: int | None
+    succeeded_at: int | None
+    #: mails that are still to be read, where the server says so
+    remaining: int | None
+    created_at: int
+    changed_at: int
+    figures: MailboxFigures
+
+    def state(self, now: int) -> Literal["reading", "failing", "paused", "waiting"]:
+        """Return in one word whether its mail is read."""
+        if self.paused is not None:
+            return "paused"
+        if self.failures:
+            return "failing"
+        leased = self.worker is not None and self.due_at is not None and self.due_at > now
+        return "reading" if leased else "waiting"
+
+
+class MailboxLease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right of one worker to read a mailbox; every write carries its fence."""
+
+    id: str
+    tenant: str
+    fence: int
+
+
+class PageCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one page held, beside its mails."""
+
+    skipped: int = 0
+    unrouted: int = 0
+    resync: bool = False
+    remaining: int | None = None
+
+
+def backoff(failures: int, retry_after: float | None, random: Callable[[], float]) -> int:
+    """Return the milliseconds until the next try: doubling from 1 s to 15 min, half of it random.
+
+    ``random`` returns a number between 0 and 1; ``retry_after`` is what the server asks, in
+    seconds.
+    """
+    bound = min(900_000, 1_000 << min(max(failures - 1, 0), _MAX_DOUBLINGS))
+    waits = bound // 2 + int(bound / 2 * random())
+    return max(waits, 0 if retry_after is None else int(retry_after * 1000))

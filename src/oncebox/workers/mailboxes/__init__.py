@@ -1,0 +1,1 @@
+"""Workers that read mailboxes on other servers."""

@@ -1,0 +1,103 @@
+"""Readers of mailboxes from their rows; routing of what they read into inboxes."""
+
+import asyncio
+
+from oncebox.errors import NotFound
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.ciphers import LARGE, MailboxCipher
+from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes.mail_intake import MailIntake
+from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, RecipientStatus
+from oncebox.ledger.transactions import Ledger
+from oncebox.mail.recipients import named_recipients
+from oncebox.mailboxes.reader import FetchedMail, MailboxFailure, MailboxReader
+from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.model.inboxes.received_mail import MAILBOX_CHANNEL, Envelope, EnvelopeRecipient
+from oncebox.model.mailboxes.mailbox import Mailbox
+
+#: seconds until the next try if an inbox or its tenant stores as much as it may
+_FULL_RETRY = 300.0
+
+
+def open_mailbox(cipher: MailboxCipher, mailbox: Mailbox) -> MailboxReader:
+    """Return the reader of a mailbox; it connects when it is first used.
+
+    Raises: ConfigInvalid, MasterKeyWrong.
+    """
+    from oncebox.mailboxes import mailbox_config  # noqa: PLC0415 - few services read mailboxes
+
+    plain = cipher.decrypt(mailbox.tenant, mailbox.name, mailbox.config)
+    return mailbox_config.open_reader(mailbox_config.decode_config(plain))
+
+
+class MailboxRouter:
+    """Finds the inboxes of a mail, and returns its deliveries."""
+
+    def __init__(self, ledger: Ledger, recipients: RecipientDirectory, intake: MailIntake) -> None:
+        self._ledger = ledger
+        self._recipients = recipients
+        self._intake = intake
+
+    async def __call__(self, mailbox: Mailbox, mail: FetchedMail) -> tuple[NewDelivery, ...]:
+        """Return a delivery for each inbox; none if the mail is for no inbox of ours.
+
+        Raises: MailboxFailure, StoreUnavailable.
+        """
+        recipients = await self._inboxes_of(mailbox, mail)
+        if not recipients:
+            return ()
+        envelope = Envelope(
+            client="",
+            helo="",
+            sender="",
+            recipients=recipients,
+            origin=mailbox.name,
+            authserv=mailbox.authserv,
+            any_recipient=mailbox.inbox_id is not None and not mailbox.address,
+        )
+        if len(mail.raw) < LARGE:
+            return self._deliveries(envelope, mail)
+        return await asyncio.to_thread(self._deliveries, envelope, mail)
+
+    def _deliveries(self, envelope: Envelope, mail: FetchedMail) -> tuple[NewDelivery, ...]:
+        return self._intake.deliveries(
+            envelope, mail.raw, channel=MAILBOX_CHANNEL, received_at=mail.received_at
+        )
+
+    async def _inboxes_of(
+        self, mailbox: Mailbox, mail: FetchedMail
+    ) -> tuple[EnvelopeRecipient, ...]:
+        if mailbox.inbox_id is not None:
+            return (await self._bound(mailbox, mailbox.inbox_id),)
+        found: dict[str, EnvelopeRecipient] = {}
+        for address in mail.recipients or named_recipients(mail.raw):
+            local, _, domain = address.rpartition("@")
+            route = await self._recipients.find(local, domain)
+            if route.tenant != mailbox.tenant:
+                continue
+            if route.status is RecipientStatus.FULL:
+                raise MailboxFailure("inbox_full", retry_after=_FULL_RETRY)
+            if route.status is RecipientStatus.OPEN:
+                found[route.inbox_id] = EnvelopeRecipient(
+                    inbox_id=route.inbox_id, tenant=route.tenant, address=address
+                )
+        return tuple(found.values())
+
+    async def _bound(self, mailbox: Mailbox, inbox_id: str) -> EnvelopeRecipient:
+        """Return the mailbox's own inbox, if it accepts mail.
+
+        Raises: MailboxFailure.
+        """
+        try:
+            inbox = await self._ledger.read(inboxes.get, Requester(tenant=mailbox.tenant), inbox_id)
+        except NotFound as error:
+            raise MailboxFailure("inbox_missing", needs_operator=True) from error
+        local, _, domain = inbox.email.rpartition("@")
+        route = await self._recipients.find(local, domain)
+        if route.status is RecipientStatus.FULL:
+            raise MailboxFailure("inbox_full", retry_after=_FULL_RETRY)
+        if route.status is not RecipientStatus.OPEN or route.inbox_id != inbox_id:
+            raise MailboxFailure("inbox_closed", needs_operator=True)
+        return EnvelopeRecipient(
+            inbox_id=inbox_id, tenant=mailbox.tenant, address=mailbox.address or inbox.email
+        )

@@ -1,0 +1,345 @@
+"""The worker for mailboxes: pages become messages, whatever a server does, by one process each."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from oncebox import Oncebox
+from oncebox.core import ids
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.inboxes import messages
+from oncebox.ledger.mailboxes import mailboxes
+from oncebox.mailboxes.reader import (
+    FetchedMail,
+    MailboxFailure,
+    MailboxPage,
+    MailboxProbe,
+    PageLimits,
+    ResyncReason,
+)
+from oncebox.model.inboxes.inbox import Inbox, InboxOptions
+from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, NewMailbox
+from oncebox.settings import MailboxSettings
+from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
+from oncebox.workers.mailboxes.routing import MailboxRouter
+from tests.support.clerk import TENANT
+from tests.support.databases import Place
+from tests.support.http import until
+from tests.support.letters import mail
+from tests.support.program import settings
+
+Fault = Callable[[], MailboxPage | None]
+
+
+class Server:
+    """A mailbox elsewhere: a list of mails, and faults that happen instead of an answer."""
+
+    def __init__(self) -> None:
+        self.mails: list[bytes] = []
+        self.faults: list[Fault] = []
+        self.most = 2
+        self.fetches = 0
+        self.open = 0
+        self.arrived = asyncio.Event()
+
+    def deliver(self, *raws: bytes) -> None:
+        """Receive mail."""
+        self.mails += raws
+        self.arrived.set()
+
+
+class Reader:
+    """Reads a ``Server``; the cursor is how many mails were read."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        server.open += 1
+
+    async def fetch(self, cursor: str | None, limits: PageLimits) -> MailboxPage:
+        """Return the next mails."""
+        server = self._server
+        server.fetches += 1
+        server.arrived.clear()
+        if server.faults:
+            page = server.faults.pop(0)()
+            if page is not None:
+                return page
+        begin = int(cursor or 0)
+        some = server.mails[begin : begin + server.most]
+        end = begin + len(some)
+        return MailboxPage(
+            mails=tuple(
+                FetchedMail(provider_id=f"uid:{begin + number}", raw=raw)
+                for number, raw in enumerate(some)
+            ),
+            cursor=str(end),
+            has_more=end < len(server.mails),
+            resync=ResyncReason.FIRST if cursor is None else None,
+        )
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for mail."""
+        try:
+            await asyncio.wait_for(self._server.arrived.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def probe(self) -> MailboxProbe:
+        """Say nothing."""
+        return MailboxProbe()
+
+    async def close(self) -> None:
+        """Close."""
+        self._server.open -= 1
+
+
+class House:
+    """An opened box with one inbox, and mailboxes elsewhere."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.box = Oncebox(settings=settings(place))
+        self.servers: dict[str, Server] = {}
+        self.inbox: Inbox
+        self.workers: list[tuple[MailboxWorker, asyncio.Task[None]]] = []
+
+    async def add(self, name: str = "support", inbox: str | None = "", **more: Any) -> Server:
+        """Add a mailbox, and its server."""
+        self.servers[name] = Server()
+        database = self.box.components.database
+        entry = AuditEntry(
+            id=ids.new("aud"), tenant=TENANT, at=database.clock(), who="ann", why="because"
+        )
+        new = NewMailbox(
+            name=name,
+            kind=MailboxKind.IMAP,
+            account=name,
+            config=b"x",
+            inbox_id=self.inbox.id if inbox == "" else inbox,
+            **more,
+        )
+        await database.write(mailboxes.add, ids.new("mbx"), new, entry)
+        return self.servers[name]
+
+    def work(self, name: str = "w1", **changes: Any) -> MailboxWorker:
+        """Begin to read mailboxes."""
+        components = self.box.components
+        router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
+        worker = MailboxWorker(
+            components.ledger,
+            lambda mailbox: Reader(self.servers[mailbox.name]),
+            router,
+            components.telemetry,
+            MailboxSettings(**{"poll": 0.02, "lease": 2.0, **changes}),
+            name=name,
+            random=lambda: 0.0,
+        )
+        self.workers.append((worker, asyncio.create_task(worker.run())))
+        return worker
+
+    async def stored(self, name: str = "support") -> Mailbox:
+        """Return a mailbox as it is stored."""
+        return await self.box.components.database.read(mailboxes.get, TENANT, name)
+
+    async def becomes(self, holds: Callable[[Mailbox], bool], name: str = "support") -> Mailbox:
+        """Wait until something holds of a mailbox."""
+        async with asyncio.timeout(10):
+            while not holds(found := await self.stored(name)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return found
+
+    async def reads(self, count: int, name: str = "support") -> Mailbox:
+        """Wait until so many mails of a mailbox are stored."""
+        return await self.becomes(lambda found: found.figures.messages >= count, name)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        for worker, task in self.workers:
+            worker.stop()
+            await task
+        await self.box.close()
+
+
+@pytest.fixture
+async def house(place: Place) -> AsyncIterator[House]:
+    """An opened box with one inbox."""
+    house = House(place)
+    await house.box.open()
+    components = house.box.components
+    requester, now = Requester(tenant=TENANT), components.database.clock()
+    (made,) = await components.database.write(
+        components.inboxes.allocate, requester, [InboxOptions()], now
+    )
+    house.inbox = made.inbox
+    yield house
+    await house.close()
+
+
+def letters(count: int, first: int = 0) -> list[bytes]:
+    return [mail(message_id=f"<{number}@x>") for number in range(first, first + count)]
+
+
+def failing(code: str, **more: Any) -> Fault:
+    def fail() -> None:
+        raise MailboxFailure(code, **more)
+
+    return fail
+
+
+async def test_the_mails_of_a_mailbox_become_messages_of_its_inbox(house: House) -> None:
+    server = await house.add()
+    server.deliver(*letters(5))
+    house.work()
+    await house.reads(5)
+    house.box._start_workers()  # what parses mail
+
+    async with asyncio.timeout(30):
+        while True:
+            page = await house.box.components.database.read(
+                messages.page, TENANT, house.inbox.id, most=100
+            )
+            if len(page.messages) == 5:
+                break
+            await asyncio.sleep(0.02)
+    assert {each.sender for each in page.messages} == {"ann@example.com"}
+
+
+async def test_a_mail_that_arrives_while_the_worker_waits_is_read_by_the_same_connection(
+    house: House,
+) -> None:
+    server = await house.add()
+    house.work()
+    await until(lambda: server.fetches == 1)
+    server.deliver(*letters(1))
+    await house.reads(1)
+
+    assert server.open == 1
+
+
+async def test_two_processes_read_a_mailbox_one_at_a_time(house: House) -> None:
+    server = await house.add()
+    house.work("w1")
+    house.work("w2")
+    server.deliver(*letters(3))
+    await house.reads(3)
+
+    assert server.open == 1
+    assert (await house.stored()).figures.replays == 0
+
+
+async def test_a_worker_that_stops_gives_its_mailboxes_back_at_once(house: House) -> None:
+    server = await house.add()
+    first = house.work("w1", lease=600.0)
+    await until(lambda: server.fetches == 1)
+    first.stop()
+    await house.workers[0][1]
+    server.deliver(*letters(1))
+    house.work("w2")
+
+    await house.reads(1)
+    assert (await house.stored()).figures.lease_conflicts == 0
+
+
+async def test_a_mailbox_that_fails_is_tried_again_and_delays_no_other(house: House) -> None:
+    broken, healthy = await house.add("broken"), await house.add("healthy")
+    broken.faults = [failing("connect_failed")]
+    healthy.deliver(*letters(2))
+    broken.deliver(*letters(1, first=10))
+    house.work()
+
+    await house.reads(2, "healthy")
+    found = await house.reads(1, "broken")
+    assert (found.failures, found.failure) == (0, None)
+    metric = 'oncebox_mailbox_failures_total{kind="imap"} 1.0'
+    assert metric in house.box.metrics()
+
+
+async def test_a_wrong_password_is_tried_three_times_and_then_waits_for_an_operator(
+    house: House,
+) -> None:
+    server = await house.add()
+    server.faults = [failing("login_refused", needs_operator=True)] * 10
+    house.work()
+
+    found = await house.becomes(lambda found: found.paused is not None)
+    assert (found.paused, found.failures, server.fetches) == ("login_refused", 3, 3)
+    await until(lambda: server.open == 0)
+
+
+async def test_a_server_that_gives_the_same_page_for_ever_is_not_followed(house: House) -> None:
+    server = await house.add()
+    server.faults = [lambda: MailboxPage(cursor="7", has_more=True)] * 100
+    house.work()
+
+    await house.becomes(lambda found: found.failure == "no_progress")
+    assert server.fetches < 10
+
+
+async def test_a_reader_that_raises_something_unexpected_ends_nobody(house: House) -> None:
+    server = await house.add()
+    server.faults = [lambda: 1 / 0]  # type: ignore[list-item,return-value]
+    server.deliver(*letters(1))
+    house.work()
+
+    await house.reads(1)
+
+
+async def test_mail_goes_to_the_inbox_of_its_recipient_where_the_mailbox_has_none(
+    house: House,
+) -> None:
+    server = await house.add(inbox=None)
+    for_us = mail().replace(b"To: box@oncebox.test", f"To: {house.inbox.email}".encode())
+    server.deliver(for_us, mail(message_id="<2@x>"))
+    house.work()
+
+    found = await house.becomes(lambda found: found.figures.unrouted == 1)
+    assert found.figures.messages == 1
+
+
+async def test_a_mailbox_whose_inbox_is_closed_waits_for_an_operator(house: House) -> None:
+    server = await house.add(inbox="inb_gone")
+    server.deliver(*letters(1))
+    house.work()
+
+    found = await house.becomes(lambda found: found.paused is not None)
+    assert found.paused == "inbox_missing"
+    assert found.cursor is None
+
+
+async def test_a_mailbox_is_not_polled_while_its_webhook_brings_mail(house: House) -> None:
+    server = await house.add(push_source="hooks", poll_after=3_600_000)
+    database = house.box.components.database
+    await database.write(mailboxes.note_push, TENANT, "hooks", database.clock())
+    server.deliver(*letters(1))
+    worker = house.work()
+    await until(lambda: bool(worker._reading))
+    await asyncio.sleep(0.1)
+
+    assert server.fetches == 0
+
+
+async def test_a_mailbox_is_polled_when_its_webhook_has_been_silent(house: House) -> None:
+    server = await house.add(push_source="hooks", poll_after=1)
+    server.deliver(*letters(1))
+    house.work()
+
+    await house.reads(1)
+
+
+async def test_a_paused_mailbox_is_given_up_by_its_reader(house: House) -> None:
+    server = await house.add()
+    house.work()
+    await until(lambda: server.fetches == 1)
+    database = house.box.components.database
+    entry = AuditEntry(
+        id=ids.new("aud"), tenant=TENANT, at=database.clock(), who="ann", why="because"
+    )
+    await database.write(mailboxes.pause, "support", entry)
+
+    await until(lambda: server.open == 0)
+    assert msgspec.structs.asdict(await house.stored())["paused"] == "operator"

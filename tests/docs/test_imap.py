@@ -1,0 +1,32 @@
+"""The page about IMAP names every setting and every failure."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from oncebox.mailboxes.imap_config import ImapConfig
+from tests.project.tree import PACKAGE, ROOT
+
+PAGE = (ROOT / "docs" / "imap.md").read_text()
+_CODE = re.compile(r'MailboxFailure\(\s*"([a-z_]+)"|"([a-z]+_(?:refused|unavailable|closed))"')
+#: a word of OAuth, which becomes a code of ours
+_FOREIGN = {"temporarily_unavailable"}
+
+
+def _codes(path: Path) -> set[str]:
+    return {one or two for one, two in _CODE.findall(path.read_text())}
+
+
+def test_the_page_names_every_setting() -> None:
+    fields = {each.name for each in msgspec.structs.fields(ImapConfig)}
+
+    assert {name for name in fields if f"`{name}`" not in PAGE} == set()
+
+
+def test_the_page_names_every_failure() -> None:
+    modules = (*(PACKAGE / "mailboxes").glob("imap*.py"), PACKAGE / "mailboxes/access_tokens.py")
+    codes = set().union(*map(_codes, modules))
+
+    assert len(codes) > 15
+    assert {code for code in codes - _FOREIGN if f"`{code}`" not in PAGE} == set()
