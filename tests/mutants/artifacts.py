@@ -10,6 +10,7 @@ _FILED, _CLAIMED = (
 _LEASED = "tests/contract/artifacts/test_leases.py"
 _AWAITED = "tests/server/api/test_message_waits.py"
 _CHOSEN = "tests/model/test_artifact_choice.py"
+_FLOODED = "tests/contract/inboxes/test_flooded_inboxes.py"
 
 
 #: the condition under which a claimed artifact is given to the next worker
@@ -23,6 +24,45 @@ def _tests(file: str, *names: str) -> Selection:
 
 
 ARTIFACTS = (
+    Mutant(
+        "named senders are looked for among the newest only",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/artifacts.py",
+                '        for sender in ("", *key.senders)\n        for proven in (0, 1)\n',
+                '        for sender in ("", *key.senders[:0])\n        for proven in (0, 1)\n',
+            ),
+        ),
+        (
+            _tests(
+                _FLOODED,
+                "test_mails_of_others_do_not_displace_those_of_the_named_sender",
+                "test_after_a_flood_a_new_code_still_supersedes_the_old_one_of_its_sender",
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim forgets which senders were named",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/longpoll.py",
+                "            senders=awaited.sender_organisations,\n",
+                "",
+            ),
+        ),
+        (_tests(_FLOODED, "test_mails_of_others_do_not_displace_those_of_the_named_sender"),),
+    ),
+    Mutant(
+        "mails of named senders push into every choice",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/artifacts.py",
+                '            for sender in ("", *key.senders):\n',
+                "            for sender in {name for *_, name in found}:\n",
+            ),
+        ),
+        (_tests(_FLOODED, "test_who_names_no_sender_chooses_among_the_newest_whoever_waits_too"),),
+    ),
     Mutant(
         "taken without a look whether it is free",
         (

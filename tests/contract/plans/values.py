@@ -104,6 +104,7 @@ def defaults(number: Numbers) -> Values:
         "recipient": "box@domain1.example",
         "sender": "a@b.example",
         "sender_domain": "b.example",
+        "sender_org": "",
         "sender_verdict": "pass",
         "who": "somebody",
         "action": "replay",
@@ -606,6 +607,9 @@ def _inbox_cases(number: Numbers) -> Iterator[Case]:
         {"inbox_id": number.id("inb", 25), "after": 0},
     )
     yield "inboxes/messages.newest", "unproven", {"proven": 0}
+    for name in ("artifacts/artifacts.newest", "inboxes/messages.newest"):
+        for sender in ("b.example", "rare.example", "none.example"):
+            yield name, f"of {sender}", {"sender_org": sender}
     yield "inboxes/messages.recent_of_tenant", "of a small tenant", tiny
     half = {"before": number.id("msg", number.rows // 2)}
     for name in ("recent", "recent_of_tenant"):

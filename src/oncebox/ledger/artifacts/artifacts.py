@@ -14,6 +14,7 @@ from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.ciphers import ArtifactCipher, attempt_fingerprint
 from oncebox.model.events import EventData, EventType, NewEvent
+from oncebox.model.inboxes.addresses import organisational_domain
 from oncebox.model.inboxes.artifact import (
     BEFORE_INBOX,
     PROVEN_VERDICT,
@@ -22,6 +23,7 @@ from oncebox.model.inboxes.artifact import (
     ArtifactState,
     ArtifactValue,
     AwaitedMessage,
+    CandidateKey,
     NewArtifact,
     Supersession,
     choose_artifact,
@@ -32,7 +34,8 @@ from oncebox.model.inboxes.received_mail import ArtifactKind, AuthResult
 
 _sql = load(__package__, "artifacts.sql")
 
-#: artifacts of an inbox among which the choice is made, proven and unproven ones each
+#: artifacts of an inbox, or of a sender in it, among which the choice is made, proven and unproven
+#: ones each
 _MOST_CANDIDATES = 50
 #: sorts after every id
 _AFTER_ALL_IDS = "~"
@@ -41,7 +44,7 @@ _KINDS = {each.value: each for each in ArtifactKind}
 _STATES = {each.value: each for each in ArtifactState}
 _warnings_decoder = msgspec.json.Decoder(tuple[str, ...])
 
-#: an inbox and a kind; the choice is among their artifacts
+#: an inbox and a kind, whose artifacts replace each other
 InboxKind = tuple[str, ArtifactKind]
 
 
@@ -91,7 +94,7 @@ def file(
     if not every:
         return {}, []
     stored_as, newest = _insert_artifacts(tx, every)
-    choices = {inbox_kind: choose_artifact(known) for inbox_kind, known in newest.items()}
+    choices = {key[:2]: choose_artifact(known) for key, known in newest.items()}
     places = {
         id_: place for known in newest.values() for id_, place in supersessions(known).items()
     }
@@ -115,23 +118,44 @@ def file(
     ]
 
 
-def newest_by_kind(tx: Transaction, wanted: set[InboxKind]) -> dict[InboxKind, list[Artifact]]:
-    """Return the artifacts of inboxes among which the choice is made."""
-    return by_kind(send_newest(tx, wanted), wanted)
+class SentCandidates(NamedTuple):
+    """The query for the candidates of choices."""
+
+    wanted: frozenset[CandidateKey]
+    statement: SentStatement
+
+    def read(self) -> dict[CandidateKey, list[Artifact]]:
+        """Return the candidates of each choice, each artifact once."""
+        found: defaultdict[tuple[str, ArtifactKind, str], dict[str, Artifact]] = defaultdict(dict)
+        for sender, *row in self.statement.rows():
+            artifact = to_artifact(tuple(row))
+            found[artifact.inbox_id, artifact.kind, sender][artifact.id] = artifact
+        choices = {}
+        for key in self.wanted:
+            own: dict[str, Artifact] = {}
+            for sender in ("", *key.senders):
+                own |= found[key.inbox_id, key.kind, sender]
+            choices[key] = list(own.values())
+        return choices
 
 
-def send_newest(tx: Transaction, wanted: set[InboxKind]) -> SentStatement:
-    """Send the query for these artifacts; ``by_kind`` reads its result."""
-    rows = sorted((inbox, kind.value, proven) for inbox, kind in wanted for proven in (0, 1))
-    return tx.send_many(_sql.newest, rows, most=_MOST_CANDIDATES)
+def candidates(
+    tx: Transaction, wanted: Iterable[CandidateKey]
+) -> dict[CandidateKey, list[Artifact]]:
+    """Return the candidates of choices."""
+    return send_candidates(tx, wanted).read()
 
 
-def by_kind(newest: SentStatement, wanted: set[InboxKind]) -> dict[InboxKind, list[Artifact]]:
-    """Return the artifacts that a query found, by their inbox and kind."""
-    found: dict[InboxKind, list[Artifact]] = {inbox_kind: [] for inbox_kind in wanted}
-    for each in map(to_artifact, newest.rows()):
-        found[each.inbox_id, each.kind].append(each)
-    return found
+def send_candidates(tx: Transaction, wanted: Iterable[CandidateKey]) -> SentCandidates:
+    """Send the query for the candidates of choices."""
+    keys = frozenset(wanted)
+    rows = {
+        (key.inbox_id, key.kind.value, sender, proven)
+        for key in keys
+        for sender in ("", *key.senders)
+        for proven in (0, 1)
+    }
+    return SentCandidates(keys, tx.send_many(_sql.newest, sorted(rows), most=_MOST_CANDIDATES))
 
 
 def of_messages(tx: Transaction, messages: Iterable[str]) -> dict[str, Artifact]:
@@ -218,20 +242,29 @@ def _incoming(message: FiledMessage, artifact: NewArtifact) -> _IncomingArtifact
     )
 
 
+def _candidate_keys(every: Iterable[_IncomingArtifact]) -> list[CandidateKey]:
+    """Return one choice per inbox and kind, with the senders of what is filed there now."""
+    senders: defaultdict[InboxKind, set[str]] = defaultdict(set)
+    for each in every:
+        domain = each.message.filing.sender_domain
+        senders[each.inbox_kind] |= {organisational_domain(domain)} if domain else set()
+    return [CandidateKey(*place, tuple(sorted(names))) for place, names in senders.items()]
+
+
 def _insert_artifacts(
     tx: Transaction, every: Sequence[_IncomingArtifact]
-) -> tuple[dict[str, str], dict[InboxKind, list[Artifact]]]:
+) -> tuple[dict[str, str], dict[CandidateKey, list[Artifact]]]:
     """Insert new values and count repeated ones.
 
     Return the stored artifact of each that an event reports: the new ones, and those whose
-    repeat makes a stored artifact match that did not match before. Return also the newest
-    artifacts, as they are now.
+    repeat makes a stored artifact match that did not match before. Return also the candidates
+    of the choices, as they are now.
     """
     ordered = sorted(every, key=lambda each: (each.fingerprint, each.artifact.id))
     first = {each.fingerprint: each for each in reversed(ordered)}
     inserted = tx.send_many(_sql.insert, sorted(map(_artifact_row, first.values())))
-    wanted = {each.inbox_kind for each in every}
-    newest = send_newest(tx, wanted)
+    wanted = _candidate_keys(every)
+    newest = send_candidates(tx, wanted)
     stored_as = {str(id_): str(id_) for id_, _same_as in inserted.rows()}
     repeats = [each for each in ordered if each.artifact.id not in stored_as]
     # One after the other: where two repeats are better than the stored one, the better one wins.
@@ -246,7 +279,7 @@ def _insert_artifacts(
         better = tx.run_many(_sql.better, [_repeat_row(each)])
         if better and not known[0][1] and each.matched:
             stored_as[each.artifact.id] = str(known[0][0])
-    return stored_as, newest_by_kind(tx, wanted) if repeats else by_kind(newest, wanted)
+    return stored_as, candidates(tx, wanted) if repeats else newest.read()
 
 
 def _artifact_row(new: _IncomingArtifact) -> Row:
@@ -269,8 +302,8 @@ def _awaited_row(cipher: ArtifactCipher, awaited: AwaitedMessage) -> Row:
         own.id, own.tenant, own.inbox_id, own.attempt_id, own.message_id, own.sequence,
         own.kind.value, identity, in_attempt, sealed, own.rank, own.confidence, int(own.tied),
         int(own.matched), ",".join(own.purposes), own.sender, own.sender_domain,
-        own.sender_verdict, int(own.proven), own.received_at, own.signed_at,
-        msgspec.json.encode(own.warnings),
+        organisational_domain(own.sender_domain), own.sender_verdict, int(own.proven),
+        own.received_at, own.signed_at, msgspec.json.encode(own.warnings),
     )  # fmt: skip
 
 
@@ -288,8 +321,9 @@ def _message_columns(new: _IncomingArtifact) -> Row:
     warnings = (*own.warnings, BEFORE_INBOX) if new.is_early else own.warnings
     return (
         int(new.matched), ",".join(sorted(own.purposes)), storable_text(own.sender),
-        filing.sender_domain, new.verdict, int(new.verdict == PROVEN_VERDICT),
-        filing.delivery.received_at, own.signed_at, msgspec.json.encode(warnings),
+        filing.sender_domain, organisational_domain(filing.sender_domain), new.verdict,
+        int(new.verdict == PROVEN_VERDICT), filing.delivery.received_at, own.signed_at,
+        msgspec.json.encode(warnings),
     )  # fmt: skip
 
 

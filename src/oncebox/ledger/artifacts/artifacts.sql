@@ -1,15 +1,15 @@
 -- name: insert
--- bulk: id text, tenant text, inbox_id text, attempt_id text, message_id text, sequence bigint, kind text, mark bytea, attempt_mark bytea, sealed bytea, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
+-- bulk: id text, tenant text, inbox_id text, attempt_id text, message_id text, sequence bigint, kind text, mark bytea, attempt_mark bytea, sealed bytea, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_org text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
 -- Insert artifacts, each value once per inbox and kind. A value that another inbox of the attempt
 -- has is the same as that one; of two that are inserted at once, the second is skipped.
 INSERT INTO oncebox_artifacts (
     id, tenant, inbox_id, attempt_id, message_id, sequence, kind, mark, sealed, state, rank,
-    confidence, tied, matched, purpose, sender, sender_domain, sender_verdict, proven,
-    received_at, signed_at, warnings, attempt_mark, same_as
+    confidence, tied, matched, purpose, sender, sender_domain, sender_org, sender_verdict,
+    proven, received_at, signed_at, warnings, attempt_mark, same_as
 )
 SELECT :id, :tenant, :inbox_id, :attempt_id, :message_id, :sequence, :kind, :mark, :sealed,
     'available', :rank, :confidence, :tied, :matching, :purpose, :sender, :sender_domain,
-    :sender_verdict, :proven, :received_at, :signed_at, :warnings, :attempt_mark,
+    :sender_org, :sender_verdict, :proven, :received_at, :signed_at, :warnings, :attempt_mark,
     (
         SELECT first.id FROM oncebox_artifacts AS first
         WHERE first.attempt_mark = :attempt_mark AND first.attempt_mark IS NOT NULL
@@ -30,13 +30,14 @@ WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
 RETURNING oncebox_artifacts.id, matched;
 
 -- name: better
--- bulk: inbox_id text, kind text, mark bytea, message_id text, sequence bigint, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
+-- bulk: inbox_id text, kind text, mark bytea, message_id text, sequence bigint, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_org text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
 -- Use the best message of a value: one that matches, whose sender is proven, whose date is
 -- signed, the latest. So the result does not depend on the order of filing.
 UPDATE oncebox_artifacts
 SET message_id = :message_id, sequence = :sequence, rank = :rank, confidence = :confidence,
     tied = :tied, matched = :matching, purpose = :purpose, sender = :sender,
-    sender_domain = :sender_domain, sender_verdict = :sender_verdict, proven = :proven,
+    sender_domain = :sender_domain, sender_org = :sender_org,
+    sender_verdict = :sender_verdict, proven = :proven,
     received_at = :received_at, signed_at = :signed_at, warnings = :warnings
 /* from rows */
 WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
@@ -45,10 +46,10 @@ WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
         < (:matching, :proven, COALESCE(:signed_at, -1), :received_at);
 
 -- name: newest
--- bulk: inbox_id text, kind text, proven bigint
--- The newest artifacts that match, the candidates of a choice; proven and unproven ones apart, so
--- that unproven ones cannot displace the proven.
-SELECT found.message_id, found.sequence, found.matched, found.purpose, found.sender,
+-- bulk: inbox_id text, kind text, sender_org text, proven bigint
+-- The newest artifacts that match, of any sender or of one, the candidates of a choice; proven and
+-- unproven ones apart, so that unproven ones cannot displace the proven.
+SELECT :sender_org, found.message_id, found.sequence, found.matched, found.purpose, found.sender,
     found.sender_domain, found.sender_verdict, found.received_at, found.signed_at, found.warnings,
     found.id, found.tenant, found.inbox_id, found.attempt_id, found.kind,
     CASE WHEN first.state = 'claimed' THEN first.state ELSE found.state END, found.rank,
@@ -58,10 +59,20 @@ SELECT found.message_id, found.sequence, found.matched, found.purpose, found.sen
     COALESCE(first.lease_until, found.lease_until), COALESCE(first.lease_mark, found.lease_mark),
     COALESCE(first.used_at, found.used_at), found.same_as
 FROM /* rows */ /* postgres: , LATERAL */ (
-    SELECT * FROM oncebox_artifacts
-    WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
-        AND oncebox_artifacts.proven = :proven AND matched = 1 AND COALESCE(purged_at, 0) = 0
-    ORDER BY sequence DESC LIMIT :most
+    SELECT * FROM (
+        SELECT * FROM oncebox_artifacts AS every
+        WHERE every.inbox_id = :inbox_id AND every.kind = :kind AND every.proven = :proven
+            AND every.matched = 1 AND COALESCE(every.purged_at, 0) = 0 AND :sender_org = ''
+        ORDER BY every.sequence DESC LIMIT :most
+    ) AS of_any
+    UNION ALL
+    SELECT * FROM (
+        SELECT * FROM oncebox_artifacts AS own
+        WHERE own.inbox_id = :inbox_id AND own.kind = :kind AND own.proven = :proven
+            AND own.sender_org = :sender_org
+            AND own.matched = 1 AND COALESCE(own.purged_at, 0) = 0 AND :sender_org <> ''
+        ORDER BY own.sequence DESC LIMIT :most
+    ) AS of_sender
 ) AS found LEFT JOIN oncebox_artifacts AS first ON first.id = found.same_as;
 
 -- name: stand

@@ -30,7 +30,6 @@ from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.artifacts import artifacts
-from oncebox.ledger.artifacts.artifacts import InboxKind
 from oncebox.ledger.ciphers import ArtifactCipher
 from oncebox.ledger.notifications import MESSAGES
 from oncebox.model.inboxes.artifact import (
@@ -41,6 +40,7 @@ from oncebox.model.inboxes.artifact import (
     ArtifactFilter,
     ArtifactState,
     AwaitedMessage,
+    CandidateKey,
     ClaimConflict,
     ClaimDenied,
     ClaimGranted,
@@ -140,8 +140,7 @@ class ClaimResolver:
     ) -> dict[int, ClaimResult | _PendingGrant]:
         """Return the results of claims in the present state."""
         filters = {n: each.artifact_filter for n, each in requests.items() if each.artifact_filter}
-        inbox_kinds: set[InboxKind] = {(each.inbox_id, each.kind) for each in filters.values()}
-        owners, newest = _owners_and_newest(tx, inbox_kinds)
+        owners, newest = _owners_and_candidates(tx, {each.candidates for each in filters.values()})
         hosts = self._hosts(tx, filters.values(), newest)
         found: dict[int, ClaimResult | _PendingGrant] = {}
         skipped: dict[int, str] = {}
@@ -151,7 +150,7 @@ class ClaimResolver:
             if not _may_see(claimant, owners.get(wanted.inbox_id)):
                 found[n] = ClaimDenied(why="not_found")
             elif wanted.kind is not ArtifactKind.MESSAGE:
-                candidates = newest[wanted.inbox_id, wanted.kind]
+                candidates = newest[wanted.candidates]
                 chosen = self._choose(claimant, wanted, candidates, hosts)
                 if isinstance(chosen, Artifact):
                     meant[n] = chosen.id
@@ -228,11 +227,11 @@ class ClaimResolver:
         self,
         tx: Transaction,
         filters: Iterable[ArtifactFilter],
-        newest: Mapping[InboxKind, Sequence[Artifact]],
+        newest: Mapping[CandidateKey, Sequence[Artifact]],
     ) -> dict[str, str]:
         """Return the hosts of links, by id, where a filter names a host."""
-        wanted = {(each.inbox_id, each.kind) for each in filters if each.host}
-        rows = _rows_by_id(tx, (each.id for inbox_kind in wanted for each in newest[inbox_kind]))
+        wanted = {each.candidates for each in filters if each.host}
+        rows = _rows_by_id(tx, (each.id for key in wanted for each in newest[key]))
         return {id_: self._host(row) for id_, row in rows.items()}
 
     def _host(self, row: _ClaimRow) -> str:
@@ -399,14 +398,14 @@ def _skipped_successor(
     return next((each.id for each in newer if each.message_id in wanted.excluded_messages), "")
 
 
-def _owners_and_newest(
-    tx: Transaction, wanted: set[InboxKind]
-) -> tuple[dict[str, _Owner], dict[InboxKind, list[Artifact]]]:
-    inboxes = sorted({inbox for inbox, _kind in wanted})
+def _owners_and_candidates(
+    tx: Transaction, wanted: set[CandidateKey]
+) -> tuple[dict[str, _Owner], dict[CandidateKey, list[Artifact]]]:
+    inboxes = sorted({each.inbox_id for each in wanted})
     owned = tx.send_many(_sql.owners, [(id_,) for id_ in inboxes])
     # Messages are looked up by their ids.
-    found = {each for each in wanted if each[1] is not ArtifactKind.MESSAGE}
-    newest = artifacts.newest_by_kind(tx, found)
+    found = {each for each in wanted if each.kind is not ArtifactKind.MESSAGE}
+    newest = artifacts.candidates(tx, found)
     return {str(id_): (str(tenant), owner) for id_, tenant, owner in owned.rows()}, newest
 
 

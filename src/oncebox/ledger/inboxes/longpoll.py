@@ -35,6 +35,7 @@ from oncebox.model.inboxes.artifact import (
     ArtifactFilter,
     ArtifactState,
     AwaitedMessage,
+    CandidateKey,
 )
 from oncebox.model.inboxes.inbox import Inbox, InboxState
 from oncebox.model.inboxes.message import Message, awaited_artifact, safe_domain
@@ -201,19 +202,20 @@ class _SharedReads:
         self._sorted: dict[tuple[WaitFilter, str], _SortedMessages] = {}
         self._read: dict[str, FullMessage] = {}
         self._bytes = 0
-        all_kinds = {(id_, each.awaited.kind) for each in queries for id_ in each.inboxes}
-        for_messages = {id_ for id_, kind in all_kinds if kind is ArtifactKind.MESSAGE}
-        kinds = {each for each in all_kinds if each[1] is not ArtifactKind.MESSAGE}
+        all_keys = {_candidates(each.awaited, id_) for each in queries for id_ in each.inboxes}
+        for_messages = {each for each in all_keys if each.kind is ArtifactKind.MESSAGE}
         wanted = {(each.requester, id_) for each in queries for id_ in each.inboxes}
         keys = {each.key.id: api_keys.send_get(tx, each.key) for each in queries}
         found = {each: inboxes.send_get(tx, *each) for each in wanted}
-        newest = artifacts.send_newest(tx, kinds)
-        arrived = messages.send_newest(tx, for_messages)
+        newest = artifacts.send_candidates(tx, all_keys - for_messages)
+        arrived = messages.send_newest(
+            tx, {(each.inbox_id, name) for each in for_messages for name in ("", *each.senders)}
+        )
         self._keys = {id_: api_keys.found_active(sent, now) for id_, sent in keys.items()}
         self._inboxes = {each: inboxes.found(sent) for each, sent in found.items()}
         #: also of inboxes that the requester may not see; ``inboxes`` leaves these out
-        self._newest = artifacts.by_kind(newest, kinds)
-        self._arrived = messages.by_inbox(arrived)
+        self._newest = newest.read()
+        self._arrived = messages.by_sender(arrived)
         #: the artifacts that messages have become, by message
         self._claimed = artifacts.of_messages(
             tx, (each.message.id for found in self._arrived.values() for each in found)
@@ -246,12 +248,13 @@ class _SharedReads:
             excluded_messages=passed_over,
             after=awaited.after,
             host=awaited.host or "",
+            senders=awaited.sender_organisations,
             by_domain=awaited.names_domains,
             purpose=_purpose_name(awaited),
         )
         found = tuple(
             each
-            for each in self._newest[inbox.id, awaited.kind]
+            for each in self._newest[_candidates(awaited, inbox.id)]
             if each.purged_at is None and artifact_filter.matches(each)
         )
         return InboxMatches(
@@ -261,14 +264,19 @@ class _SharedReads:
     def _message_matches(self, awaited: WaitFilter, inbox: Inbox) -> InboxMatches:
         """Return the messages of an inbox that match, as artifacts; unclaimed ones are new."""
         rules = msgspec.structs.replace(awaited, claim_key=None, after=0)
+        arrived = self._candidate_messages(awaited, inbox)
         if (rules, inbox.id) not in self._sorted:
-            arrived = self._read_arrived(inbox)
-            fitting = (id_ for id_ in arrived if not self._mismatch(rules, inbox, id_))
+            self._read_documents(inbox, [each.message for each in arrived])
+            fitting = (
+                each.message.id
+                for each in arrived
+                if not self._mismatch(rules, inbox, each.message.id)
+            )
             self._sorted[rules, inbox.id] = (frozenset(fitting), frozenset())
         fitting_ids = self._sorted[rules, inbox.id][0] or frozenset()
         wanted = [
             each
-            for each in self._arrived.get(inbox.id, ())
+            for each in arrived
             if each.message.id in fitting_ids and each.message.sequence > awaited.after
         ]
         claimed = [self._claimed[e.message.id] for e in wanted if e.message.id in self._claimed]
@@ -291,9 +299,17 @@ class _SharedReads:
             inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=self._is_over(inbox)
         )
 
-    def _read_arrived(self, inbox: Inbox) -> list[str]:
-        """Read the messages of an inbox that a wait may grant, in one query; return their ids."""
-        arrived = [each.message for each in self._arrived.get(inbox.id, ())]
+    def _candidate_messages(self, awaited: WaitFilter, inbox: Inbox) -> list[CandidateMessage]:
+        """Return the messages of an inbox that a wait may grant, each once."""
+        found = (
+            each
+            for sender in ("", *awaited.sender_organisations)
+            for each in self._arrived.get((inbox.id, sender), ())
+        )
+        return list({each.message.id: each for each in found}.values())
+
+    def _read_documents(self, inbox: Inbox, arrived: Sequence[Message]) -> None:
+        """Read the documents of messages in one query, if there is room for them."""
         unread = [each for each in arrived if each.id not in self._read]
         room = _MOST_DOCUMENT_BYTES - self._bytes
         if unread and sum(each.document_size for each in unread) <= room:
@@ -301,7 +317,6 @@ class _SharedReads:
             for each in unread:
                 self._read[each.id] = FullMessage(each, found.get(each.id), [])
                 self._bytes += each.document_size
-        return [each.id for each in arrived]
 
     def _as_awaited(self, inbox: Inbox, found: CandidateMessage) -> AwaitedMessage:
         """Return a message that matches, with an id of its own, the same for all queries."""
@@ -320,7 +335,8 @@ class _SharedReads:
         if rules == WaitFilter(kind=awaited.kind):
             return _ANY
         if (rules, inbox.id) not in self._sorted:
-            with_artifacts = {each.message_id for each in self._newest[inbox.id, awaited.kind]}
+            newest = self._newest[_candidates(awaited, inbox.id)]
+            with_artifacts = {each.message_id for each in newest}
             found = {id_: self._mismatch(rules, inbox, id_) for id_ in with_artifacts}
             fitting = frozenset(id_ for id_, why in found.items() if not why)
             # A purged message can no longer be compared.
@@ -347,6 +363,10 @@ class _SharedReads:
         if inbox.id not in self._over:
             self._over[inbox.id] = not _count_unread(self._tx, inbox)
         return self._over[inbox.id]
+
+
+def _candidates(awaited: WaitFilter, inbox_id: str) -> CandidateKey:
+    return CandidateKey(inbox_id, awaited.kind, awaited.sender_organisations)
 
 
 def _purpose_name(awaited: WaitFilter) -> str:

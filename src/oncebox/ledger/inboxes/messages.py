@@ -22,6 +22,7 @@ from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import quotas
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.events import EventType, NewEvent
+from oncebox.model.inboxes.addresses import organisational_domain
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.message import (
     COPIES_DIFFER,
@@ -279,8 +280,8 @@ def _message_row(
         filing.message_id, delivery.tenant, filing.inbox_id, filed.sequence, filing.identities[-1],
         parsed.message_mark, delivery.id, str(parsed.status), delivery.received_at,
         len(delivery.body), filing.recipient, storable_text(parsed.sender.address),
-        storable_text(parsed.sender.domain), filing.sender_verdict,
-        int(not filing.document.mismatch), count[filing.message_id],
+        storable_text(parsed.sender.domain), organisational_domain(filing.sender_domain),
+        filing.sender_verdict, int(not filing.document.mismatch), count[filing.message_id],
         msgspec.json.encode(warnings[filing.message_id]), filing.encoded,
     )  # fmt: skip
 
@@ -432,18 +433,22 @@ def recent(
     )
 
 
-def send_newest(tx: Transaction, inboxes: Iterable[str]) -> SentStatement:
-    """Send the query for the messages that a wait may grant; ``by_inbox`` reads its result."""
-    rows = sorted((inbox, proven) for inbox in inboxes for proven in (0, 1))
+#: an inbox, and the organisational domain of a sender; empty: any sender
+InboxSender = tuple[str, str]
+
+
+def send_newest(tx: Transaction, wanted: Iterable[InboxSender]) -> SentStatement:
+    """Send the query for the messages that a wait may grant; ``by_sender`` reads its result."""
+    rows = sorted((*each, proven) for each in set(wanted) for proven in (0, 1))
     return tx.send_many(_sql.newest, rows, most=_MOST_CANDIDATES)
 
 
-def by_inbox(newest: SentStatement) -> dict[str, list[CandidateMessage]]:
-    """Return the messages that a query found, by their inbox."""
-    found: defaultdict[str, list[CandidateMessage]] = defaultdict(list)
-    for *fields, identity in newest.rows():
+def by_sender(newest: SentStatement) -> dict[InboxSender, list[CandidateMessage]]:
+    """Return the messages that a query found, by what was asked for."""
+    found: defaultdict[InboxSender, list[CandidateMessage]] = defaultdict(list)
+    for sender, *fields, identity in newest.rows():
         message = _to_message(tuple(fields))
-        found[message.inbox_id].append(CandidateMessage(message, bytes(identity)))
+        found[message.inbox_id, sender].append(CandidateMessage(message, bytes(identity)))
     return found
 
 

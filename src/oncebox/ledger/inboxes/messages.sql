@@ -40,17 +40,17 @@ WHERE id = :id AND tenant = :tenant
 RETURNING id, cursor, attempt_id, created_at;
 
 -- name: insert
--- bulk: id text, tenant text, inbox_id text, sequence bigint, identity bytea, mark bytea, delivery_id text, status text, received_at bigint, size bigint, recipient text, sender text, sender_domain text, sender_verdict text, matching bigint, duplicates bigint, warnings bytea, document bytea
+-- bulk: id text, tenant text, inbox_id text, sequence bigint, identity bytea, mark bytea, delivery_id text, status text, received_at bigint, size bigint, recipient text, sender text, sender_domain text, sender_org text, sender_verdict text, matching bigint, duplicates bigint, warnings bytea, document bytea
 -- Insert a message, once per inbox and identity.
 INSERT INTO oncebox_messages (
     id, tenant, inbox_id, sequence, identity, message_mark, delivery_id, payload_id, status,
-    received_at, size, recipient, sender, sender_domain, sender_verdict, matched, duplicates,
-    warnings, document
+    received_at, size, recipient, sender, sender_domain, sender_org, sender_verdict, matched,
+    duplicates, warnings, document
 )
 SELECT :id, :tenant, :inbox_id, :sequence, :identity, :mark, :delivery_id,
     (SELECT payload_id FROM oncebox_deliveries WHERE oncebox_deliveries.id = :delivery_id),
-    :status, :received_at, :size, :recipient, :sender, :sender_domain, :sender_verdict, :matching,
-    :duplicates, :warnings, :document
+    :status, :received_at, :size, :recipient, :sender, :sender_domain, :sender_org,
+    :sender_verdict, :matching, :duplicates, :warnings, :document
 /* from rows */
 WHERE true
 ON CONFLICT DO NOTHING;
@@ -124,18 +124,28 @@ WHERE (inbox_id, sequence) > (:inbox_id, :after) AND inbox_id <= :inbox_id
 ORDER BY inbox_id, sequence LIMIT :most;
 
 -- name: newest
--- bulk: inbox_id text, proven bigint
--- The newest messages that match, among which a wait for messages chooses; proven and unproven
--- ones apart, so that unproven ones cannot displace the proven.
-SELECT found.id, found.tenant, found.inbox_id, found.sequence, found.status, found.received_at,
-    found.size, found.recipient, found.sender, found.sender_domain, found.sender_verdict,
-    found.matched, found.duplicates, found.warnings, found.delivery_id, found.payload_id,
-    LENGTH(found.document), found.identity
+-- bulk: inbox_id text, sender_org text, proven bigint
+-- The newest messages that match, of any sender or of one, among which a wait for messages
+-- chooses; proven and unproven ones apart, so that unproven ones cannot displace the proven.
+SELECT :sender_org, found.id, found.tenant, found.inbox_id, found.sequence, found.status,
+    found.received_at, found.size, found.recipient, found.sender, found.sender_domain,
+    found.sender_verdict, found.matched, found.duplicates, found.warnings, found.delivery_id,
+    found.payload_id, LENGTH(found.document), found.identity
 FROM /* rows */ /* postgres: , LATERAL */ (
-    SELECT * FROM oncebox_messages
-    WHERE oncebox_messages.inbox_id = :inbox_id AND oncebox_messages.matched = 1
-        AND CASE WHEN sender_verdict = 'pass' THEN 1 ELSE 0 END = :proven
-    ORDER BY oncebox_messages.sequence DESC LIMIT :most
+    SELECT * FROM (
+        SELECT * FROM oncebox_messages AS every
+        WHERE every.inbox_id = :inbox_id AND every.matched = 1 AND :sender_org = ''
+            AND CASE WHEN every.sender_verdict = 'pass' THEN 1 ELSE 0 END = :proven
+        ORDER BY every.sequence DESC LIMIT :most
+    ) AS of_any
+    UNION ALL
+    SELECT * FROM (
+        SELECT * FROM oncebox_messages AS own
+        WHERE own.inbox_id = :inbox_id AND own.matched = 1 AND :sender_org <> ''
+            AND own.sender_org = :sender_org
+            AND CASE WHEN own.sender_verdict = 'pass' THEN 1 ELSE 0 END = :proven
+        ORDER BY own.sequence DESC LIMIT :most
+    ) AS of_sender
 ) AS found;
 
 -- name: recent

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -488,6 +488,19 @@ class AwaitedMessage(msgspec.Struct, frozen=True, kw_only=True):
     identity: bytes
 
 
+class CandidateKey(NamedTuple):
+    """The artifacts among which a choice is made: the newest of an inbox and kind.
+
+    So many mails of others push out older artifacts; the newest of the named senders are
+    candidates in any case.
+    """
+
+    inbox_id: str
+    kind: ArtifactKind
+    #: organisational domains, sorted
+    senders: tuple[str, ...] = ()
+
+
 class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which artifact of an inbox is wanted, where no id is given."""
 
@@ -501,12 +514,19 @@ class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     #: of a link: its host; it is allowed where the inbox allows none explicitly
     host: str = ""
+    #: the organisational domains of the senders that were named
+    senders: tuple[str, ...] = ()
     #: a domain was given: all its addresses are one sender
     by_domain: bool = False
     #: the purpose that was asked for; empty: any
     purpose: str = ""
     #: of kind message: those of ``messages`` that nobody has claimed yet
     unclaimed: tuple[AwaitedMessage, ...] = ()
+
+    @property
+    def candidates(self) -> CandidateKey:
+        """The artifacts among which the choice is made."""
+        return CandidateKey(self.inbox_id, self.kind, self.senders)
 
     def matches(self, artifact: Artifact) -> bool:
         """Return whether an artifact of the inbox and kind is wanted."""

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from oncebox.errors.mail import AddressInvalid, InboxInvalid
-from oncebox.model.inboxes.addresses import is_reserved_domain, sender_key
+from oncebox.model.inboxes.addresses import (
+    is_reserved_domain,
+    organisational_domain,
+    sender_key,
+)
 from oncebox.model.inboxes.inbox import Inbox, InboxPolicy, check_policy, match_policy
 from oncebox.model.inboxes.message import Message, MessageDocument
 from oncebox.model.inboxes.purpose import Purpose
@@ -108,6 +112,12 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
     def names_domains(self) -> bool:
         """Whether the senders are domains, each of which is one sender."""
         return bool(self.senders) and not any("@" in rule for rule in self.senders)
+
+    @property
+    def sender_organisations(self) -> tuple[str, ...]:
+        """The organisational domains of the senders, sorted."""
+        domains = {rule.rpartition("@")[2].removeprefix("*.") for rule in self.senders}
+        return tuple(sorted({organisational_domain(each) for each in domains}))
 
     @property
     def needs_document(self) -> bool:
