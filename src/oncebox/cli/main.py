@@ -46,6 +46,7 @@ _DELIVERY = GroupEntry("Received deliveries and their state.", {
     "replay": _command("delivery_repair:replay", "Run a done or dead delivery again."),
     "hold": _command("delivery_repair:hold", "Keep a waiting delivery from running."),
     "release": _command("delivery_repair:release", "Let a held delivery run."),
+    "drop": _command("delivery_repair:drop", "End held deliveries without running them."),
     "tail": _command("delivery:tail", "Follow new deliveries and state changes."),
 })  # fmt: skip
 _DEAD = GroupEntry("Deliveries that failed for good.", {
