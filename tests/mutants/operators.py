@@ -5,6 +5,9 @@ from tests.mutants.workshop import Patch, Selection
 
 _OPERATIONS = "src/oncebox/ledger/deliveries/operations.py"
 _OPERATIONS_SQL = "src/oncebox/ledger/deliveries/operations.sql"
+_TRANSPORTS = "src/oncebox/ledger/sends/transports.py"
+_TRANSPORTS_SQL = "src/oncebox/ledger/sends/transports.sql"
+_NEEDED = "test_a_transport_that_a_send_needs_is_not_removed"
 
 
 def _one(name: str, file: str, change: tuple[str, str], test: str, names: str) -> Mutant:
@@ -75,5 +78,62 @@ OPERATORS = (
         ("SET state = 'done', outcome = 'dropped',", "SET outcome = 'dropped',"),
         "deliveries/test_backlog",
         "test_the_gauges_show_the_backlog_and_return_to_zero",
+    ),
+    _one(
+        "transport remove: beside those who store or repeat a send",
+        _TRANSPORTS,
+        ("        tx.run(_sql.lock_sends)\n", "        pass\n"),
+        "sends/test_transports",
+        "test_a_removal_sees_a_send_that_is_stored_at_the_same_moment "
+        "test_a_removal_sees_a_send_that_is_tried_again_at_the_same_moment "
+        "test_a_send_that_comes_while_its_transport_is_removed_is_refused",
+    ),
+    _one(
+        "transport remove: mail that waits is stranded",
+        _TRANSPORTS_SQL,
+        (
+            "            AND waits.state IN ('pending', 'unknown') AND waits.due_at IS NOT NULL)",
+            "            AND waits.state IN ('unknown') AND waits.due_at IS NOT NULL)",
+        ),
+        "sends/test_transports",
+        _NEEDED,
+    ),
+    _one(
+        "transport remove: mail on its way is stranded",
+        _TRANSPORTS_SQL,
+        (
+            "WHERE leased.state IN ('claimed', 'sending') AND leased.due_at IS NOT NULL",
+            "WHERE leased.state IN ('sending') AND leased.due_at IS NOT NULL",
+        ),
+        "sends/test_transports",
+        _NEEDED,
+    ),
+    _one(
+        "transport remove: a doubt that nobody can resolve",
+        _TRANSPORTS_SQL,
+        ("WHERE doubtful.state = 'unknown'", "WHERE doubtful.state = 'unknown' AND 1 = 0"),
+        "sends/test_transports",
+        _NEEDED,
+    ),
+    _one(
+        "transport remove: its signing domains stay",
+        _TRANSPORTS,
+        (
+            "    tx.run(_sql.forget_signing, **where)\n    audit.record(",
+            "    audit.record(",
+        ),
+        "sends/test_transports",
+        "test_a_removed_transport_is_gone_with_its_signing_domains_and_that_is_audited",
+    ),
+    _one(
+        "transport remove: what was not sent waits for it again",
+        "src/oncebox/ledger/sends/lifecycle.sql",
+        (
+            "\n    AND EXISTS (SELECT 1 FROM oncebox_transports AS way\n"
+            "        WHERE way.tenant = oncebox_sends.tenant AND way.name = oncebox_sends.transport);",
+            ";",
+        ),
+        "sends/test_transports",
+        "test_what_was_not_sent_is_not_tried_again_by_a_removed_transport",
     ),
 )

@@ -164,6 +164,7 @@ _TRANSPORT = GroupEntry("Manage transports for outgoing mail.", {
     "change": _command("transport:change", "Change options of a transport."),
     "pause": _command("transport:pause", "Stop sending through a transport."),
     "resume": _command("transport:resume", "Resume a paused transport."),
+    "remove": _command("transport:remove", "Remove a transport that no mail needs."),
 })  # fmt: skip
 _SUPPRESSION = GroupEntry("Addresses that get no mail.", {
     "add": _command("admin:add_suppression", "Send no more mail to an address."),
