@@ -168,7 +168,8 @@ WHERE tenant = :tenant AND name = :name
 LOCK TABLE oncebox_sends IN SHARE MODE;
 
 -- name: remove
--- Remove a transport that no send needs: none waits, is on its way or has an unknown outcome.
+-- Remove a transport that no send needs: none waits, is on its way or has an unknown outcome. Here
+-- and below the tenant is written so that leased sends are found by their own index.
 DELETE FROM oncebox_transports
 WHERE tenant = :tenant AND name = :name
     AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS waits
@@ -176,7 +177,7 @@ WHERE tenant = :tenant AND name = :name
             AND waits.state IN ('pending', 'unknown') AND waits.due_at IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS leased
         WHERE leased.state IN ('claimed', 'sending') AND leased.due_at IS NOT NULL
-            AND leased.tenant = :tenant AND leased.transport = :name)
+            AND leased.tenant || '' = :tenant AND leased.transport = :name)
     AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS doubtful
         WHERE doubtful.state = 'unknown' AND doubtful.tenant = :tenant
             AND doubtful.transport = :name);
@@ -189,7 +190,7 @@ SELECT
             AND due_at IS NOT NULL AND state = 'pending' LIMIT :most) AS waiting),
     (SELECT COUNT(*) FROM (SELECT 1 AS one FROM oncebox_sends
         WHERE state IN ('claimed', 'sending') AND due_at IS NOT NULL
-            AND tenant = :tenant AND transport = :name LIMIT :most) AS leased),
+            AND tenant || '' = :tenant AND transport = :name LIMIT :most) AS leased),
     (SELECT COUNT(*) FROM (SELECT 1 AS one FROM oncebox_sends
         WHERE state = 'unknown' AND tenant = :tenant AND transport = :name
         LIMIT :most) AS doubtful);
