@@ -259,9 +259,11 @@ def test_the_explanation_ends_with_a_command_to_copy(ledger: Ledger) -> None:
     dead = ledger.accept("k2")
     ledger.work(fail_deep)
 
-    assert explained(ledger, held)[-1].endswith(
-        f"oncebox delivery release {held} --why '…' --effect open-issue=done"
-    )
+    told_held = explained(ledger, held)[-1]
+    release = f"oncebox delivery release {held} --why '…' --effect open-issue="
+    assert f"if it happened: {release}done --result open-issue='JSON'; " in told_held
+    assert f"if not: {release}not-done; " in told_held
+    assert told_held.endswith(f"oncebox delivery drop {held}")
     assert "Effects of unknown outcome: open-issue." in explained(ledger, held)
     told_dead = explained(ledger, dead)
     assert told_dead[-1].endswith(f"run it with: oncebox delivery replay {dead} --why '…'")

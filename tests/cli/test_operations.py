@@ -1,5 +1,7 @@
 """Replay, hold and release: aware of effects, audited, and able to be rehearsed."""
 
+import shlex
+
 import pytest
 
 from oncebox.errors import Permanent
@@ -84,7 +86,7 @@ def test_every_deed_is_audited_with_who_and_why(ledger: Ledger) -> None:
     assert "@" in release["who"]
 
 
-@pytest.mark.parametrize("deed", ["replay", "hold", "release"])
+@pytest.mark.parametrize("deed", ["replay", "hold", "release", "drop"])
 def test_a_deed_without_a_reason_is_refused(ledger: Ledger, deed: str) -> None:
     id_ = ledger.accept("k1")
     answer = ledger.type("delivery", deed, id_, "--why", " ")
@@ -94,7 +96,7 @@ def test_a_deed_without_a_reason_is_refused(ledger: Ledger, deed: str) -> None:
     assert ledger.inspect(id_)["audit"] == []
 
 
-@pytest.mark.parametrize("deed", ["replay", "release"])
+@pytest.mark.parametrize("deed", ["replay", "release", "drop"])
 def test_a_deed_that_does_not_fit_the_state_is_exit_code_4(ledger: Ledger, deed: str) -> None:
     id_ = ledger.accept("k1")
     answer = ledger.type("delivery", deed, id_, "--why", "try", "--json")
@@ -103,7 +105,7 @@ def test_a_deed_that_does_not_fit_the_state_is_exit_code_4(ledger: Ledger, deed:
     assert answer.error["code"] == "state_conflict"
 
 
-@pytest.mark.parametrize("deed", ["replay", "hold", "release"])
+@pytest.mark.parametrize("deed", ["replay", "hold", "release", "drop"])
 def test_a_deed_to_nothing_is_exit_code_3(ledger: Ledger, deed: str) -> None:
     assert ledger.type("delivery", deed, "dlv_nothing", "--why", "try").code == 3
 
@@ -134,6 +136,73 @@ def test_an_effect_in_doubt_waits_for_a_persons_word(ledger: Ledger) -> None:
     ledger.work(charge_and_mail)
     assert calls == ["charge", "mail"]
     assert ledger.inspect(id_)["audit"][0]["detail"] == "charge=done"
+
+
+def _held(ledger: Ledger, *keys: str) -> list[str]:
+    ids = [ledger.accept(key) for key in keys]
+    for id_ in ids:
+        ledger.type("delivery", "hold", id_, "--why", "wait")
+    return ids
+
+
+def test_a_held_one_is_dropped_and_never_runs(ledger: Ledger) -> None:
+    (id_,) = _held(ledger, "k1")
+
+    answer = ledger.type("delivery", "drop", id_, "--why", "a test", "--who", "ada")
+    ledger.work(charge_and_mail)
+
+    record = ledger.inspect(id_)
+    assert (answer.code, answer.rows, calls) == (0, [[id_, "dropped"]], [])
+    assert (record["delivery"]["state"], record["delivery"]["outcome"]) == ("done", "dropped")
+    audit = record["audit"][-1]
+    assert (audit["action"], audit["who"], audit["why"]) == ("drop", "ada", "a test")
+
+
+def test_held_ones_are_dropped_by_name_or_all_of_a_source_together(ledger: Ledger) -> None:
+    one, two, three, four = _held(ledger, "k1", "k2", "k3", "k4")
+    waiting = ledger.accept("k5")
+
+    by_name = ledger.type("delivery", "drop", one, three, "--why", "tests")
+    none = ledger.type("delivery", "drop", "--all", "--source", "nobody", "--why", "tests")
+    together = ledger.type("delivery", "drop", "--all", "--why", "tests", "--json")
+
+    assert by_name.rows == [[one, "dropped"], [three, "dropped"]]
+    assert (none.code, none.out) == (0, "")
+    assert [each["id"] for each in together.records] == [two, four]
+    assert ledger.state(waiting) == "received"
+
+
+def test_a_drop_can_be_rehearsed(ledger: Ledger) -> None:
+    one, two = _held(ledger, "k1", "k2")
+
+    answer = ledger.type("delivery", "drop", "--all", "--dry-run")
+
+    assert answer.rows == [[one, "would be dropped"], [two, "would be dropped"]]
+    assert {ledger.state(one), ledger.state(two)} == {"held"}
+    assert len(ledger.inspect(one)["audit"]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["dlv_1", "--all"], ["--all", "--effect", "x=done"], ["a", "b", "--effect", "x=done"]],
+)
+def test_which_held_ones_are_meant_must_be_said(ledger: Ledger, arguments: list[str]) -> None:
+    assert ledger.type("delivery", "drop", *arguments, "--why", "x").code == 2
+
+
+def test_a_drop_of_all_refuses_those_with_an_effect_in_doubt(ledger: Ledger) -> None:
+    doubtful = ledger.accept("k1")
+    ledger.work(lose_the_answer)
+    (id_,) = _held(ledger, "k2")
+
+    together = ledger.type("delivery", "drop", "--all", "--why", "old")
+    word = ("--effect", "charge=done", "--result", '{"id": "ch_1"}')
+    alone = ledger.type("delivery", "drop", doubtful, *word, "--why", "seen there")
+
+    assert (together.code, together.rows) == (4, [[id_, "dropped"]])
+    assert "--effect charge=done" in together.err
+    assert (alone.code, ledger.state(doubtful)) == (0, "done")
+    assert ledger.inspect(doubtful)["effects"][0]["result"] == {"id": "ch_1"}
 
 
 def test_a_word_that_it_did_not_happen_lets_it_run_again(ledger: Ledger) -> None:
@@ -169,6 +238,35 @@ def test_a_released_effect_returns_the_result_a_person_gave(ledger: Ledger, type
 
     assert (calls, results) == (["charge"], [{"id": "ch_1"}])
     assert ledger.inspect(id_)["effects"][0]["result"] == {"id": "ch_1"}
+
+
+def _printed(ledger: Ledger, id_: str, lead: str) -> list[str]:
+    """Return the command of the next action, with a reason and a result filled in."""
+    command = ledger.inspect(id_)["next_action"].partition(lead)[2].partition("; ")[0]
+    _oncebox, *words = shlex.split(command.replace("…", "seen there").replace("JSON", "[7]"))
+    return words
+
+
+@pytest.mark.parametrize(
+    ("lead", "state", "result"),
+    [("if it happened: ", "done", [7]), ("if not: ", "not_done", None)],
+)
+def test_the_command_of_the_next_action_ends_the_doubt_as_it_is_printed(
+    ledger: Ledger, lead: str, state: str, result: object
+) -> None:
+    id_ = _lost_charge(ledger)
+
+    assert ledger.type(*_printed(ledger, id_, lead)).code == 0
+
+    effect = ledger.inspect(id_)["effects"][0]
+    assert (ledger.state(id_), effect["state"], effect["result"]) == ("received", state, result)
+
+
+def test_the_next_action_of_a_held_one_names_the_command_that_discards_it(ledger: Ledger) -> None:
+    (id_,) = _held(ledger, "k1")
+
+    assert ledger.type(*_printed(ledger, id_, "discard it with: ")).code == 0
+    assert ledger.state(id_) == "done"
 
 
 def test_a_handler_can_tell_that_a_released_effect_has_no_result(ledger: Ledger) -> None:

@@ -62,6 +62,24 @@ def test_a_transport_is_added_seen_paused_and_resumed_on_record(
     ]  # fmt: skip
 
 
+def test_a_transport_is_removed_on_record_unless_a_send_needs_it(
+    ledger: Ledger, relay: ScriptedSmtp
+) -> None:
+    add(ledger, relay)
+    mail = ("--from", "a@example.com", "--to", "b@example.com", "--text", "x", "--key", "k")
+    send = ledger.type("send", "mail", *mail, "--json").record["id"]
+
+    refused = ledger.type("transport", "remove", "relay", "--why", "moved")
+    ledger.type("send", "cancel", send, "--why", "moved")
+    removed = ledger.type("transport", "remove", "relay", "--why", "moved", "--json").record
+
+    assert (refused.code, "1 waits" in refused.err) == (4, True)
+    assert (removed["name"], removed["action"]) == ("relay", "removed")
+    assert ledger.type("transport", "list").out == ""
+    assert ledger.type("transport", "remove", "relay", "--why", "moved").code == 3
+    assert ledger.audit("transport:relay")[-1][1:3] == ("transport remove", "moved")
+
+
 def test_a_failover_group_is_given_seen_changed_and_taken_away(
     sqlite: Ledger, relay: ScriptedSmtp
 ) -> None:

@@ -153,6 +153,23 @@ def test_a_delivery_is_inspected_held_released_and_replayed(
     assert client.deliveries.inspect(id_).payload is None
 
 
+def test_a_held_delivery_is_dropped_and_may_be_replayed(service: Running, client: Client) -> None:
+    client.sources.add("jobs", "none", allow_unsigned=True, mode="pull")
+    id_ = service.accept("jobs", "k1").id
+    with pytest.raises(StateConflict):
+        client.deliveries.drop(id_, why="too early")
+    client.deliveries.hold(id_, why="wait")
+    rehearsed = client.deliveries.drop(id_, why="look", dry_run=True)
+    dropped = client.deliveries.drop(id_, why="a test")
+    none = client.deliveries.claim("jobs").deliveries
+    client.deliveries.replay(id_, why="no test")
+    (work,) = client.deliveries.claim("jobs").deliveries
+
+    assert (rehearsed.dry_run, dropped.dry_run) == (True, False)
+    assert (dropped.delivery.state, dropped.delivery.outcome) == ("done", "dropped")
+    assert (none, work.id) == ([], id_)
+
+
 def test_an_empty_quarantine_is_empty_and_forgetting_nothing_is_not_found(client: Client) -> None:
     assert list(client.quarantine.list()) == []
     for verb in (client.quarantine.get, client.quarantine.retry, client.quarantine.forget):

@@ -63,7 +63,7 @@ def test_every_command_of_the_page_works_on_sqlite(
         printed = {each.splitlines()[-1]: terminal.type(each) for each in typed}
     resumed = next(text for line, text in printed.items() if "transport resume" in line)
 
-    assert len(typed) == 11
+    assert len(typed) == 12
     assert "ONCEBOX_DATA_DIR" in printed["oncebox config show"]
     assert "paused\trelay" in printed["oncebox restore backups/oncebox-*.tar --force"]
     assert "\tpending\t" in resumed

@@ -59,34 +59,42 @@ REPEATABLE = _effect(EffectState.STARTED, Safety.IDEMPOTENT)
             [],
             (
                 "needs a person: operator; run it with: oncebox delivery release dlv_1 --why '…'; "
-                "to discard it, leave it held"
+                "or discard it with: oncebox delivery drop dlv_1 --why '…'"
             ),
         ),
         (
             _facts(DeliveryState.HELD, id="dlv_1", hold_reason="x"),
             [UNKNOWN],
             (
-                "needs a person: open-issue unknown; check the other side, then, with not-done "
-                "for what did not happen: "
-                "oncebox delivery release dlv_1 --why '…' --effect open-issue=done"
+                "needs a person: open-issue unknown; check the other side; if it happened: "
+                "oncebox delivery release dlv_1 --why '…' --effect open-issue=done "
+                "--result open-issue='JSON'; if not: "
+                "oncebox delivery release dlv_1 --why '…' --effect open-issue=not-done; "
+                "to discard it, with the same options: oncebox delivery drop dlv_1"
             ),
         ),
         (
             _facts(DeliveryState.DEAD, id="dlv_1"),
             [UNKNOWN],
             (
-                "needs a person: open-issue unknown; check the other side, then, with not-done "
-                "for what did not happen: "
-                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=done"
+                "needs a person: open-issue unknown; check the other side; if it happened: "
+                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=done "
+                "--result open-issue='JSON'; if not: "
+                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=not-done"
             ),
         ),
         (
             _facts(DeliveryState.HELD, id="dlv_1", hold_reason="x"),
             [UNKNOWN, DONE, _effect(EffectState.UNKNOWN, name="send mail")],
             (
-                "needs a person: open-issue, send mail unknown; check the other side, then, with "
-                "not-done for what did not happen: oncebox delivery release dlv_1 --why '…' "
-                "--effect open-issue=done --effect 'send mail'=done"
+                "needs a person: open-issue, send mail unknown; check the other side; "
+                "if all happened: oncebox delivery release dlv_1 --why '…' "
+                "--effect open-issue=done --result open-issue='JSON' "
+                "--effect 'send mail'=done --result 'send mail'='JSON'; "
+                "if none did: oncebox delivery release dlv_1 --why '…' "
+                "--effect open-issue=not-done --effect 'send mail'=not-done; "
+                "else combine the two; "
+                "to discard it, with the same options: oncebox delivery drop dlv_1"
             ),
         ),
         (

@@ -28,13 +28,13 @@ def test_every_state_is_reached_from_the_first_and_none_is_a_trap() -> None:
         assert reached == set(DeliveryState), start
 
 
-def test_work_is_only_ended_by_its_worker_unless_it_is_stale() -> None:
+def test_work_is_only_ended_by_its_worker_unless_it_is_stale_or_dropped_by_a_person() -> None:
     ends = {DeliveryState.DONE, DeliveryState.DEAD, DeliveryState.FAILED}
 
     enders = {
         before
         for (before, after), why in TRANSITIONS.items()
-        if after in ends and "stale" not in why
+        if after in ends and "stale" not in why and why != "dropped by a person"
     }
     assert enders == {DeliveryState.PROCESSING}
 

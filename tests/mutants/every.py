@@ -23,6 +23,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.observing import OBSERVING
+from tests.mutants.operators import OPERATORS
 from tests.mutants.pipelines import PIPELINES
 from tests.mutants.plugin import PLUGIN
 from tests.mutants.reading import READING
@@ -74,4 +75,5 @@ EVERY = (
     *OBSERVING,
     *IMAP,
     *HTTP_MAILBOXES,
+    *OPERATORS,
 )

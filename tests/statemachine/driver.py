@@ -387,6 +387,14 @@ class Driver:
             acted = self._acts(lambda: self.clerk.release(row.id, **given))
             assert acted == self.model.release(row, given.get(EFFECT))
 
+    def drop(self, which: int, more: int) -> None:
+        """Drop a delivery, with or without a word on its effect."""
+        row = self._row(which, DeliveryState.HELD)
+        if row is not None:
+            given = self._given(row, WORDS[more % len(WORDS)])
+            acted = self._acts(lambda: self.clerk.drop(row.id, **given))
+            assert acted == self.model.drop(row, given.get(EFFECT))
+
     def replay(self, which: int, more: int) -> None:
         """Replay a delivery, with or without a word on its effect."""
         row = self._row(which, DeliveryState.DONE, DeliveryState.DEAD)

@@ -34,6 +34,7 @@ ACTS: dict[Act, int] = {
     Driver.finish: 3,
     Driver.hold: 1,
     Driver.release: 3,
+    Driver.drop: 1,
     Driver.replay: 2,
     Driver.jump: 3,
 }

@@ -293,6 +293,17 @@ class Model:
         self._advance([row.lane])
         return True
 
+    def drop(self, row: Row, word: EffectState | None) -> bool:
+        """End a held delivery without running it; its lane goes on as if it had run."""
+        if not self._decided(row, word) or row.state is not DeliveryState.HELD:
+            return False
+        self._take_word(row, word)
+        row.state, row.held_at = DeliveryState.DONE, None
+        if row.position is not None:
+            self._remember(row)
+            self._advance([row.lane])
+        return True
+
     def replay(self, row: Row, word: EffectState | None) -> bool:
         """Run a done or dead delivery again."""
         if not self._decided(row, word) or row.state not in {

@@ -322,6 +322,10 @@ class Clerk:
         """Release as a person."""
         self.run(operations.release, id_, self.deed(), _resolutions(words))
 
+    def drop(self, id_: str, **words: EffectState) -> None:
+        """Drop as a person."""
+        self.run(operations.drop, id_, self.deed(), _resolutions(words))
+
     def replay(self, id_: str, **words: EffectState) -> None:
         """Replay as a person."""
         self.run(operations.replay, id_, self.deed(), _resolutions(words))

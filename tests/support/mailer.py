@@ -241,6 +241,10 @@ class Mailer:
         """Pause a way."""
         self.clerk.run(transports.pause, name, self.deed(), paused=paused)
 
+    def remove(self, name: str = RELAY) -> ConfiguredTransport:
+        """Remove a way."""
+        return self.clerk.run(transports.remove, name, self.deed())
+
     # looks
 
     def get(self, id_: str) -> Send:

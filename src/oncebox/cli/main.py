@@ -46,6 +46,7 @@ _DELIVERY = GroupEntry("Received deliveries and their state.", {
     "replay": _command("delivery_repair:replay", "Run a done or dead delivery again."),
     "hold": _command("delivery_repair:hold", "Keep a waiting delivery from running."),
     "release": _command("delivery_repair:release", "Let a held delivery run."),
+    "drop": _command("delivery_repair:drop", "End held deliveries without running them."),
     "tail": _command("delivery:tail", "Follow new deliveries and state changes."),
 })  # fmt: skip
 _DEAD = GroupEntry("Deliveries that failed for good.", {
@@ -163,6 +164,7 @@ _TRANSPORT = GroupEntry("Manage transports for outgoing mail.", {
     "change": _command("transport:change", "Change options of a transport."),
     "pause": _command("transport:pause", "Stop sending through a transport."),
     "resume": _command("transport:resume", "Resume a paused transport."),
+    "remove": _command("transport:remove", "Remove a transport that no mail needs."),
 })  # fmt: skip
 _SUPPRESSION = GroupEntry("Addresses that get no mail.", {
     "add": _command("admin:add_suppression", "Send no more mail to an address."),

@@ -212,7 +212,7 @@ EffectResolutions = Annotated[
 
 
 class ReplayDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request to run a delivery again."""
+    """A request to replay, release or drop a delivery."""
 
     why: Reason
     effects: EffectResolutions = {}

@@ -1,6 +1,9 @@
 """The backlog: what is not done is counted by source and state, up to a limit."""
 
+from collections.abc import Callable
+
 import msgspec
+import pytest
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
@@ -88,8 +91,14 @@ def test_counting_ends_at_its_limit(clerk: Clerk) -> None:
     assert _counts(clerk, most=3) == {RECEIVED: 3, DEAD: 3}
 
 
+def _release_and_run(clerk: Clerk, id_: str) -> None:
+    clerk.release(id_)
+    clerk.complete(clerk.claim_one())
+
+
+@pytest.mark.parametrize("end", [_release_and_run, Clerk.drop])
 async def test_the_gauges_show_the_backlog_and_return_to_zero(
-    database: Database, clerk: Clerk
+    database: Database, clerk: Clerk, end: Callable[[Clerk, str], None]
 ) -> None:
     telemetry = Telemetry()
     gauges = BacklogGauges(Ledger(database), telemetry)
@@ -100,8 +109,7 @@ async def test_the_gauges_show_the_backlog_and_return_to_zero(
     assert 'oncebox_deliveries{source="shop",state="held"} 1.0' in shown
     assert 'oncebox_deliveries{source="shop",state="dead"} 0.0' in shown
 
-    clerk.release(held)
-    clerk.complete(clerk.claim_one())
+    end(clerk, held)
     await gauges.count()
     shown = telemetry.scrape()
     assert 'oncebox_deliveries{source="shop",state="held"} 0.0' in shown

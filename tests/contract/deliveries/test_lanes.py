@@ -138,6 +138,42 @@ def test_a_held_delivery_blocks_its_lane(clerk: Clerk) -> None:
     assert _only(clerk).id == second
 
 
+def test_a_lane_goes_on_when_its_held_head_is_dropped(clerk: Clerk) -> None:
+    ids = _fill(clerk, 3)
+    clerk.stop_for_a_person(_only(clerk))
+    assert clerk.claim() == []
+
+    clerk.drop(ids[0])
+
+    assert _only(clerk).id == ids[1]
+
+
+def test_a_drop_behind_the_head_gives_nobody_the_turn(clerk: Clerk) -> None:
+    ids = _fill(clerk, 3)
+    clerk.hold(ids[1])
+    head = _only(clerk)
+
+    clerk.drop(ids[1])
+
+    assert clerk.claim() == []
+    clerk.complete(head)
+    assert _only(clerk).id == ids[2]
+
+
+def test_a_conflict_without_a_place_in_its_lane_can_be_dropped(clerk: Clerk) -> None:
+    _fill(clerk, 2)
+    conflict = clerk.accept_one("order-1.0", body=b"other", lane="order-1").id
+    alone = clerk.accept_one("late", lane="nobody else", hold_reason="late").id
+    head = _only(clerk)
+
+    clerk.drop(conflict)
+    clerk.drop(alone)
+
+    assert clerk.state(conflict) is clerk.state(alone) is DeliveryState.DONE
+    assert clerk.state(head.id) is DeliveryState.PROCESSING
+    assert clerk.claim() == []
+
+
 def test_a_release_keeps_the_place(clerk: Clerk) -> None:
     first, second, third = _fill(clerk, 3)
     clerk.hold(second)

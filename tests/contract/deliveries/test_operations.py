@@ -6,9 +6,9 @@ from oncebox.core import ids
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin import audit
 from oncebox.ledger.deliveries import operations
-from oncebox.model.deliveries.delivery import Delivery, DeliveryState
+from oncebox.model.deliveries.delivery import ArrivalKind, Delivery, DeliveryOutcome, DeliveryState
 from oncebox.model.deliveries.effects import EffectState, Safety
-from tests.support.clerk import HOUR, TENANT, Clerk
+from tests.support.clerk import HOUR, TENANT, Clerk, dead, done
 
 DONE, NOT_DONE = EffectState.DONE, EffectState.NOT_DONE
 
@@ -39,6 +39,73 @@ def test_a_held_delivery_is_not_claimed_until_released(clerk: Clerk) -> None:
     facts = clerk.facts(id_)
     assert (facts.hold_reason, facts.held_at, facts.policy) == (None, None, None)
     assert clerk.claim_one().policy is None
+
+
+def test_a_dropped_delivery_is_done_and_never_runs(clerk: Clerk) -> None:
+    id_ = clerk.accept_one(hold_reason="late").id
+    clerk.now += HOUR
+
+    clerk.run(operations.drop, id_, clerk.deed("a test of theirs"), {})
+
+    facts = clerk.facts(id_)
+    assert (facts.state, facts.outcome) == (DeliveryState.DONE, DeliveryOutcome.DROPPED)
+    assert (facts.hold_reason, facts.held_at, facts.due_at) == (None, None, None)
+    assert (facts.ended_at, facts.fence) == (clerk.now, 0)
+    (deed,) = clerk.inspect(id_).audit
+    assert (deed.action, deed.who, deed.why) == ("drop", "eve", "a test of theirs")
+    clerk.now += HOUR
+    assert clerk.claim() == []
+
+
+def test_a_redelivery_of_a_dropped_delivery_is_a_duplicate_of_it(clerk: Clerk) -> None:
+    delivery = clerk.accept_and_claim()
+    clerk.stop_for_a_person(delivery, "policy: too large")
+    clerk.drop(delivery.id)
+
+    again = clerk.accept_one()
+
+    assert (again.id, again.arrival) == (delivery.id, ArrivalKind.DUPLICATE)
+    assert clerk.state(delivery.id) is DeliveryState.DONE
+    assert clerk.claim() == []
+
+
+def test_a_dropped_delivery_can_be_replayed_and_its_policy_is_not_asked_again(clerk: Clerk) -> None:
+    delivery = clerk.accept_and_claim()
+    clerk.stop_for_a_person(delivery, "policy: too large")
+    clerk.drop(delivery.id)
+
+    clerk.replay(delivery.id)
+
+    again = clerk.claim_one()
+    assert (again.id, again.policy, again.tries) == (delivery.id, "released", 1)
+    assert [each.action for each in clerk.inspect(delivery.id).audit] == ["drop", "replay"]
+
+
+@pytest.mark.parametrize("word", [DONE, NOT_DONE])
+def test_a_drop_records_a_persons_word_on_an_unknown_effect(
+    clerk: Clerk, word: EffectState
+) -> None:
+    delivery = _in_doubt(clerk)
+
+    clerk.drop(delivery.id, charge=word)
+
+    assert clerk.state(delivery.id) is DeliveryState.DONE
+    assert clerk.journal(delivery.id)["charge"].state is word
+    (deed,) = clerk.inspect(delivery.id).audit
+    assert (deed.action, deed.detail, deed.who) == ("drop", f"charge={word}", "eve")
+
+
+@pytest.mark.parametrize("late", [done, dead])
+def test_no_late_word_of_a_worker_changes_a_dropped_delivery(clerk: Clerk, late: object) -> None:
+    assert callable(late)
+    delivery = clerk.accept_and_claim()
+    clerk.stop_for_a_person(delivery, "policy: too large")
+    clerk.drop(delivery.id)
+    before = clerk.facts(delivery.id)
+
+    clerk.settle(late(delivery))
+
+    assert clerk.facts(delivery.id) == before
 
 
 def test_a_replayed_delivery_has_fresh_tries_and_time(clerk: Clerk) -> None:
@@ -90,7 +157,7 @@ def test_a_replay_goes_on_where_redeliveries_end(clerk: Clerk) -> None:
     assert clerk.claim_one().id == id_
 
 
-@pytest.mark.parametrize("act", [Clerk.release, Clerk.replay])
+@pytest.mark.parametrize("act", [Clerk.release, Clerk.drop, Clerk.replay])
 def test_nothing_runs_past_an_unknown_effect(clerk: Clerk, act: object) -> None:
     assert callable(act)
     delivery = _in_doubt(clerk)
@@ -179,7 +246,7 @@ def test_every_operator_action_is_audited_with_who_when_and_why(clerk: Clerk) ->
     ]
 
 
-@pytest.mark.parametrize("act", [Clerk.hold, Clerk.release, Clerk.replay])
+@pytest.mark.parametrize("act", [Clerk.hold, Clerk.release, Clerk.drop, Clerk.replay])
 def test_an_unknown_delivery_cannot_be_acted_on(clerk: Clerk, act: object) -> None:
     assert callable(act)
     with pytest.raises(NotFound):

@@ -227,6 +227,25 @@ def test_a_held_number_holds_those_above_it(clerk: Clerk) -> None:
     assert _ran(clerk) == ["n1", "n2"]
 
 
+def test_a_dropped_number_counts_as_done_for_those_above_it(clerk: Clerk) -> None:
+    (first, _second) = _accept(clerk, 1, 2)
+    clerk.hold(first)
+
+    clerk.drop(first)
+
+    assert _ran(clerk) == ["n2"]
+
+
+def test_a_dropped_predecessor_is_not_waited_for(clerk: Clerk) -> None:
+    started = _type(clerk, "job.started")
+    clerk.hold(started)
+    _type(clerk, "job.completed")
+
+    clerk.drop(started)
+
+    assert _ran(clerk) == ["job.completed"]
+
+
 def test_a_lane_without_numbers_goes_by_arrival_even_beside_numbers(clerk: Clerk) -> None:
     _accept(clerk, 1)
     clerk.accept(clerk.arrival("plain", b"plain", lane=LANE))

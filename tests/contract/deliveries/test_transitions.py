@@ -101,6 +101,7 @@ VERBS: dict[str, Verb] = {
     "give_back": _settle(lambda clerk, each: given_back(each, clerk.now)),
     "hold": _persons(Clerk.hold),
     "release": _persons(Clerk.release),
+    "drop": _persons(Clerk.drop),
     "replay": _persons(Clerk.replay),
     "accept_again": lambda clerk, _: clerk.accept_one(),
     "accept_conflict": lambda clerk, _: clerk.accept_one(body=b"other"),
@@ -137,6 +138,7 @@ MOVES = {
     Move("hold", R, H),
     Move("hold", F, H),
     Move("release", H, R),
+    Move("drop", H, D),
     Move("replay", D, R),
     Move("replay", X, R),
     Move("accept_again", X, R),
@@ -183,7 +185,7 @@ def test_a_touch_changes_something(clerk: Clerk, name: str, before: DeliveryStat
     assert clerk.facts(delivery.id) != facts
 
 
-@pytest.mark.parametrize("name", ["hold", "release", "replay"])
+@pytest.mark.parametrize("name", ["hold", "release", "drop", "replay"])
 def test_a_person_is_told_why_not_and_what_instead(clerk: Clerk, name: str) -> None:
     delivery = REACH[DeliveryState.PROCESSING](clerk)
 

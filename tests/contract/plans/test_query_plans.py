@@ -33,6 +33,7 @@ _SLACK = 16
 #: queries that are not measured, and why
 NOT_MEASURED = {
     "db/migrate.create_table": "it makes a table",
+    "sends/transports.lock_sends": "it reads nothing",
     "ledger/maintenance.void_deliveries": "after a restore every open row is changed",
     "ledger/maintenance.void_sends": "after a restore every open row is changed",
     "ledger/maintenance.void_actions": "after a restore every open row is changed",
@@ -64,6 +65,8 @@ BOUNDED_OTHERWISE = {
     "events/event_log.read": "the window of 2,000 numbers",
     "ledger/maintenance.unanalysed": "the tables of the database",
     "sends/sends.count_doubtful": "what it counts",
+    "sends/transports.count_needing": "what it counts, the sends in progress and the unknown ones",
+    "sends/transports.remove": "the sends in progress and the unknown ones",
 }
 
 Measure = Callable[[Query, list[object], dict[str, object]], measure.Work]

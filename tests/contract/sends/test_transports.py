@@ -1,12 +1,13 @@
 """Ways: paused, rated and resting transports, for all processes together."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
-from oncebox.ledger.sends import lifecycle, transports
+from oncebox.ledger.sends import lifecycle, submission, transports
 from oncebox.model.sends.send import OnUnknown, SendState
 from oncebox.model.sends.transports import (
     BreakerRules,
@@ -113,6 +114,159 @@ def test_a_way_is_waited_for_only_by_what_is_due(mailer: Mailer) -> None:
     assert _due(mailer, mailer.clerk.now) == []
 
     assert _due(mailer, mailer.clerk.now + MINUTE) == [(TENANT, RELAY)]
+
+
+# removed
+
+
+def test_a_removed_transport_is_gone_with_its_signing_domains_and_that_is_audited(
+    mailer: Mailer,
+) -> None:
+    mailer.add_transport("second", position=1, signs=("example.com",))
+    mailer.add_transport("second", tenant="globex", signs=("example.com",))
+
+    assert mailer.remove("second").name == "second"
+
+    assert [each.name for each in mailer.clerk.run(transports.of_tenant, TENANT)] == [RELAY]
+    assert mailer.clerk.run(transports.signing_domains, TENANT) == {}
+    assert mailer.clerk.run(transports.signing_domains, "globex") == {"second": ["example.com"]}
+    assert mailer.audited("transport:second")[-1] == ("transport remove", "smtp")
+    with pytest.raises(NotFound):
+        mailer.remove("second")
+
+
+def test_mail_that_names_no_transport_uses_the_next_one_after_a_removal(mailer: Mailer) -> None:
+    mailer.add_transport("second", position=1)
+    mailer.remove()
+
+    assert mailer.intend("default", transport="").send.transport == "second"
+    assert mailer.ask(mailer.new("named")) == [None]
+
+
+def _later(mailer: Mailer, key: str) -> object:
+    return mailer.intend(key, send_at=mailer.clerk.now + DAY)
+
+
+def _claimed(mailer: Mailer, key: str) -> object:
+    mailer.intend(key)
+    return mailer.claim_one()
+
+
+@pytest.mark.parametrize(
+    ("put", "counted"),
+    [
+        (Mailer.intend, "1 waits"),
+        (_later, "1 waits"),
+        (_claimed, "1 is on its way"),
+        (Mailer.start, "1 is on its way"),
+        (Mailer.in_doubt, "1 has an unknown outcome"),
+    ],
+)
+def test_a_transport_that_a_send_needs_is_not_removed(
+    mailer: Mailer, put: Callable[[Mailer, str], object], counted: str
+) -> None:
+    put(mailer, "key")
+
+    with pytest.raises(StateConflict, match=f"needed by sends: {counted}; ") as refused:
+        mailer.remove()
+
+    assert _way(mailer).name == RELAY
+    assert "oncebox transport change" in str(refused.value)
+    assert "transport remove" not in dict(mailer.audited(f"transport:{RELAY}"))
+
+
+def test_a_refused_removal_counts_the_sends_of_that_transport_only(mailer: Mailer) -> None:
+    mailer.add_transport("second", position=1)
+    mailer.intend("elsewhere", transport="second")
+    for key in "abc":
+        mailer.in_doubt(key)
+    for key in "de":
+        mailer.intend(key)
+
+    with pytest.raises(StateConflict, match="2 wait, 3 have an unknown outcome; "):
+        mailer.remove()
+
+
+def test_a_transport_whose_sends_have_ended_is_removed(mailer: Mailer) -> None:
+    sent, failed, called_off = mailer.start("a"), mailer.start("b"), mailer.intend("c").send
+    mailer.say(sent, TAKEN)
+    mailer.say(failed, BOUNCED)
+    mailer.cancel(called_off.id)
+    known = mailer.in_doubt("d")
+    mailer.resolve(known.id, sent=True)
+
+    mailer.remove()
+
+    assert mailer.get(sent.id).transport == RELAY
+
+
+def test_what_was_not_sent_is_not_tried_again_by_a_removed_transport(mailer: Mailer) -> None:
+    failed = mailer.start()
+    mailer.say(failed, BOUNCED)
+    mailer.remove()
+
+    with pytest.raises(StateConflict, match="its transport was removed; "):
+        mailer.resend(failed.id)
+
+    assert mailer.state(failed.id) is SendState.FAILED
+    mailer.add_transport("second")
+    assert mailer.intend(transport="").send.transport == "second"
+
+
+def test_a_removal_sees_a_send_that_is_stored_at_the_same_moment(mailer: Mailer) -> None:
+    new, now, deed = mailer.new(), mailer.clerk.now, mailer.deed()
+
+    with pytest.raises(StateConflict, match="1 waits"):
+        interleave(
+            mailer.clerk.place,
+            lambda tx: submission.store_intents(tx, [new], now),
+            lambda tx: transports.remove(tx, RELAY, deed),
+        )
+
+    assert mailer.claim_one().id == new.id
+
+
+def test_a_removal_sees_a_send_that_is_tried_again_at_the_same_moment(mailer: Mailer) -> None:
+    failed = mailer.start()
+    mailer.say(failed, BOUNCED)
+    one, other = mailer.deed(), mailer.deed()
+
+    with pytest.raises(StateConflict, match="1 waits"):
+        interleave(
+            mailer.clerk.place,
+            lambda tx: lifecycle.resend(tx, failed.id, one),
+            lambda tx: transports.remove(tx, RELAY, other),
+        )
+
+    assert mailer.claim_one().id == failed.id
+
+
+def test_a_send_that_comes_while_its_transport_is_removed_is_refused(mailer: Mailer) -> None:
+    new, now, deed = mailer.new(), mailer.clerk.now, mailer.deed()
+
+    _, stored = interleave(
+        mailer.clerk.place,
+        lambda tx: transports.remove(tx, RELAY, deed),
+        lambda tx: submission.store_intents(tx, [new], now),
+    )
+
+    assert stored == [None]
+    assert mailer.rows("SELECT id FROM oncebox_sends") == []
+
+
+def test_a_send_that_names_no_transport_goes_by_another_while_its_first_is_removed(
+    mailer: Mailer,
+) -> None:
+    mailer.add_transport("second", position=1)
+    new, now, deed = mailer.new(transport=""), mailer.clerk.now, mailer.deed()
+
+    interleave(
+        mailer.clerk.place,
+        lambda tx: transports.remove(tx, RELAY, deed),
+        lambda tx: submission.store_intents(tx, [new], now),
+    )
+
+    assert mailer.get(new.id).transport == "second"
 
 
 # rates

@@ -106,6 +106,42 @@ async def test_hold_and_release(api: Api) -> None:
     assert released["delivery"]["state"] == "received"
 
 
+async def test_a_held_delivery_is_dropped(api: Api) -> None:
+    accepted = await api.accept("shop", "k1")
+    path = f"/v1/deliveries/{accepted.id}"
+    early = await api.call("POST", f"{path}/drop", {"why": "not held"})
+    await api.call("POST", f"{path}/hold", {"why": "wait"})
+    rehearsed = (await api.call("POST", f"{path}/drop", {"why": "?", "dry_run": True})).json()
+    between = (await api.call("GET", path)).json()["delivery"]
+    dropped = (await api.call("POST", f"{path}/drop", {"why": "a test"})).json()
+    twice = await api.call("POST", f"{path}/drop", {"why": "a test"})
+    audit = (await api.call("GET", path)).json()["audit"]
+
+    for refused in (early, twice):
+        assert (refused.status_code, refused.json()["code"]) == (409, "state_conflict")
+    assert (rehearsed["dry_run"], rehearsed["delivery"]["state"]) == (True, "done")
+    assert (between["state"], dropped["dry_run"]) == ("held", False)
+    assert (dropped["delivery"]["state"], dropped["delivery"]["outcome"]) == ("done", "dropped")
+    assert [(each["action"], each["why"]) for each in audit][1:] == [("drop", "a test")]
+
+
+async def test_a_drop_needs_a_persons_word_on_an_effect_in_doubt(api: Api) -> None:
+    async def handler(_delivery: Delivery, once: Once) -> None:
+        await once.do("pay", _fails, safe="once")
+
+    accepted = await api.accept("shop", "k1")
+    await work(api, handler)
+    path = f"/v1/deliveries/{accepted.id}"
+    refused = await api.call("POST", f"{path}/drop", {"why": "old"})
+    words = {"effects": {"pay": "done"}, "results": {"pay": {"id": "ch_1"}}}
+    good = await api.call("POST", f"{path}/drop", {"why": "old", **words})
+    effect = (await api.call("GET", path)).json()["effects"][0]
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "effect_outcome_unknown")
+    assert (good.status_code, good.json()["done"]) == (200, ["pay"])
+    assert (effect["state"], effect["result"]) == ("done", {"id": "ch_1"})
+
+
 async def test_an_effect_in_doubt_needs_a_persons_word(api: Api) -> None:
     async def handler(_delivery: Delivery, once: Once) -> None:
         await once.do("pay", _fails, safe="once")

@@ -522,6 +522,20 @@ async def test_transports_are_shown_paused_and_resumed(api: Api) -> None:
     assert missing.status_code == 404
 
 
+async def test_a_transport_is_removed_unless_a_send_needs_it(api: Api) -> None:
+    tomorrow = api.box.components.ledger.clock() + 86_400_000
+    waiting = (await ask(api, {**ORDER, "send_at": tomorrow})).json()
+    refused = await api.call("DELETE", "/v1/transports/log")
+    await api.call("POST", f"/v1/sends/{waiting['id']}/cancel", {})
+    removed = await api.call("DELETE", "/v1/transports/log")
+    missing = await api.call("DELETE", "/v1/transports/log")
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "state_conflict")
+    assert "1 waits" in refused.json()["detail"]
+    assert (removed.status_code, missing.status_code) == (204, 404)
+    assert (await api.call("GET", "/v1/transports")).json()["data"] == []
+
+
 async def test_who_waits_and_goes_leaves_nobody_waiting(api: Api) -> None:
     sent = (await ask(api)).json()
     waiting = api.box.components.outbox.outcomes

@@ -1,4 +1,4 @@
-"""`oncebox delivery replay|hold|release` and `oncebox dead`: operator actions with audit."""
+"""`oncebox delivery replay|hold|release|drop` and `oncebox dead`: operator actions with audit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -132,7 +132,64 @@ def release(  # noqa: PLR0913 - options
     return _apply_to_all(call, [wanted], change, "released", who=who, why=why)
 
 
-def _apply_to_all(
+def _selection_options(state: DeliveryState) -> Callable[[F], F]:
+    """Return what adds which deliveries of a state are meant."""
+
+    def add(command: F) -> F:
+        ids = click.argument("wanted", metavar="[ID]…", nargs=-1)
+        everything = click.option(
+            "--all", "everything", is_flag=True, help=f"All {state} deliveries."
+        )
+        source = click.option("--source", metavar="NAME", help="With --all: filter by source.")
+        return ids(everything(source(audit_options_with_reason(command))))
+
+    return add
+
+
+@click.command(
+    "drop",
+    epilog=examples(
+        "oncebox delivery drop dlv_… dlv_… --why 'tests of ours'",
+        "oncebox delivery drop --all --source stripe --dry-run",
+        "oncebox delivery drop dlv_… --why 'refunded by hand' --effect charge=done",
+    ),
+)
+@_selection_options(DeliveryState.HELD)
+@effect_option
+@result_option
+@dry_run_option
+@with_context
+def drop(
+    call: CommandContext,
+    /,
+    *,
+    effects: tuple[str, ...],
+    results: tuple[str, ...],
+    dry_run: bool,
+    who: str,
+    why: str | None,
+    **selected: Any,
+) -> int:
+    """End held deliveries without running them; their outcome is `dropped`.
+
+    A lane goes on, and a repeat of the same event is a duplicate. `delivery replay` runs a dropped
+    delivery after all.
+
+    A delivery with an effect of unknown outcome is refused, and does not stop the others; the exit
+    code is then 4. Drop it by itself, with --effect.
+
+    """
+    if not dry_run:
+        require_reason(why)
+    chosen = _selected_ids(call, DeliveryState.HELD, **selected)
+    if effects and (selected["everything"] or len(chosen) > 1):
+        raise click.UsageError("--effect is about one delivery; name only that one")
+    change = partial(operations.drop, resolutions=_effect_resolutions(effects, results))
+    done = "would be dropped" if dry_run else "dropped"
+    return _apply_to_all(call, chosen, change, done, who=who, why=why, dry_run=dry_run)
+
+
+def _apply_to_all(  # noqa: PLR0913 - options
     call: CommandContext,
     wanted: list[str],
     change: DeliveryChange,
@@ -140,9 +197,10 @@ def _apply_to_all(
     *,
     who: str,
     why: str | None,
+    dry_run: bool = False,
 ) -> int:
     """Change deliveries, each in its own commit with its audit entry; return the exit code."""
-    reason = require_reason(why)
+    reason = "" if dry_run else require_reason(why)
     if not wanted:
         return failures.OK
 
@@ -152,8 +210,11 @@ def _apply_to_all(
             try:
                 entry = audit_entry(components, None, who=who, why=reason)
                 id_ = await components.database.read(_single_delivery, entry.tenant, each)
-                await components.database.write(change, id_, entry)
-                components.ledger.notify(DUE)
+                if dry_run:
+                    await components.ledger.dry_run(change, id_, entry)
+                else:
+                    await components.database.write(change, id_, entry)
+                    components.ledger.notify(DUE)
             except (NotFound, StateConflict) as error:
                 if len(wanted) == 1:
                     raise
@@ -268,14 +329,6 @@ def list_dead(call: CommandContext, *, source: str | None, limit: int, before: s
     print_deliveries(call, state=DeliveryState.DEAD, source=source, before=before, most=limit)
 
 
-def _selection_options(command: F) -> F:
-    """Add which dead deliveries are meant."""
-    ids = click.argument("wanted", metavar="[ID]…", nargs=-1)
-    everything = click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
-    source = click.option("--source", metavar="NAME", help="With --all: filter by source.")
-    return ids(everything(source(audit_options_with_reason(command))))
-
-
 @click.command(
     "replay",
     epilog=examples(
@@ -283,7 +336,7 @@ def _selection_options(command: F) -> F:
         "oncebox dead replay --all --source stripe --why 'the shop is back'",
     ),
 )
-@_selection_options
+@_selection_options(DeliveryState.DEAD)
 @with_context
 def replay_dead(call: CommandContext, /, *, who: str, why: str | None, **selected: Any) -> int:
     """Run dead deliveries again, oldest first.
@@ -292,13 +345,14 @@ def replay_dead(call: CommandContext, /, *, who: str, why: str | None, **selecte
     code is then 4.
 
     """
-    chosen = _selected_ids(call, why, **selected)
+    require_reason(why)
+    chosen = _selected_ids(call, DeliveryState.DEAD, **selected)
     change = partial(operations.replay, resolutions={})
     return _apply_to_all(call, chosen, change, "replayed", who=who, why=why)
 
 
 @click.command("seen", epilog=examples("oncebox dead seen --all --why 'known, the shop was down'"))
-@_selection_options
+@_selection_options(DeliveryState.DEAD)
 @with_context
 def mark_seen(call: CommandContext, /, *, who: str, why: str | None, **selected: Any) -> int:
     """Acknowledge dead deliveries, so that retention may delete their bodies.
@@ -306,33 +360,33 @@ def mark_seen(call: CommandContext, /, *, who: str, why: str | None, **selected:
     A body is deleted when the retention of its source has passed; until then it can be replayed.
 
     """
-    chosen = _selected_ids(call, why, **selected)
+    require_reason(why)
+    chosen = _selected_ids(call, DeliveryState.DEAD, **selected)
     return _apply_to_all(call, chosen, operations.mark_seen, "seen", who=who, why=why)
 
 
 def _selected_ids(
     call: CommandContext,
-    why: str | None,
+    state: DeliveryState,
     *,
     wanted: tuple[str, ...],
     everything: bool,
     source: str | None,
 ) -> list[str]:
-    require_reason(why)
     if bool(wanted) == everything:
         raise click.UsageError("name the deliveries, or say --all")
-    return _all_dead(call, source) if everything else list(wanted)
+    return _all_in_state(call, state, source) if everything else list(wanted)
 
 
-def _all_dead(call: CommandContext, source: str | None) -> list[str]:
-    """Return every dead delivery, oldest first."""
+def _all_in_state(call: CommandContext, state: DeliveryState, source: str | None) -> list[str]:
+    """Return every delivery of a state, oldest first."""
     found: list[str] = []
     with call.reader() as reader:
         while True:
             page = reader.read(
                 inspections.newest,
                 reader.settings.tenant,
-                state=DeliveryState.DEAD,
+                state=state,
                 source=source,
                 before=found[-1] if found else _AFTER_ALL_IDS,
                 most=_PAGE,

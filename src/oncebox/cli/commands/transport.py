@@ -439,6 +439,31 @@ def _pause(
     _change_transport(call, write, done, tenant, who=who, why=why)
 
 
+@click.command(
+    "remove",
+    epilog=examples(
+        "oncebox transport change relay --position 100",
+        "oncebox transport remove relay --why 'replaced by resend'",
+    ),
+)
+@click.argument("name")
+@tenant_option
+@audit_options
+@with_context
+def remove(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
+    """Remove a transport with its passwords and signing keys.
+
+    Refused while mail needs it: mail that waits for it, is on its way, or has an unknown outcome.
+    Mail that names a removed transport is refused. Without any transport, mail goes to `log`, which
+    sends nothing.
+    """
+
+    def write(_components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
+        return transports.remove(tx, name, entry)
+
+    _change_transport(call, write, "removed", tenant, who=who, why=why)
+
+
 #: a change of one transport, in one commit
 _TransportChange = Callable[[Components, Transaction, AuditEntry], ConfiguredTransport]
 

@@ -257,6 +257,25 @@ class AsyncDeliveries(AsyncResource):
         call = post_call(ReplayResult, body, "deliveries", id, "release", repeatable=dry_run)
         return await self._run(call)
 
+    async def drop(
+        self,
+        id: str,
+        *,
+        why: str,
+        effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        results: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> ReplayResult:
+        """End a held delivery without running it; ``effects`` and ``results`` as in ``replay``.
+
+        It is done then, with outcome ``dropped``; ``replay`` runs it after all.
+        """
+        body = ReplayDelivery(
+            why=why, effects=dict(effects or {}), results=dict(results or {}), dry_run=dry_run
+        )
+        call = post_call(ReplayResult, body, "deliveries", id, "drop", repeatable=dry_run)
+        return await self._run(call)
+
     async def claim(
         self,
         sources: Sequence[str] | str | None = None,

@@ -157,6 +157,13 @@ class AsyncTransports(AsyncResource):
         body = ReasonBody(why=why)
         return await self._run(post_call(Transport, body, "transports", name, "resume"))
 
+    async def remove(self, name: str) -> None:
+        """Remove a transport with its secrets.
+
+        Raises: StateConflict, while a send waits for it, is on its way or has an unknown outcome.
+        """
+        await self._run(delete_call(type(None), "transports", name))
+
 
 class AsyncSuppressions(AsyncResource):
     """``client.suppressions``."""

@@ -158,6 +158,13 @@ class Transports(Resource):
         body = ReasonBody(why=why)
         return self._run(post_call(Transport, body, "transports", name, "resume"))
 
+    def remove(self, name: str) -> None:
+        """Remove a transport with its secrets.
+
+        Raises: StateConflict, while a send waits for it, is on its way or has an unknown outcome.
+        """
+        self._run(delete_call(type(None), "transports", name))
+
 
 class Suppressions(Resource):
     """``client.suppressions``."""

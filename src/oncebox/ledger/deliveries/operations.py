@@ -1,4 +1,4 @@
-"""Operator actions on deliveries: replay, hold, release, mark as seen; always audited."""
+"""Operator actions on deliveries: replay, hold, release, drop, mark as seen; always audited."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,12 @@ from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.deliveries import effects, inspections, lanes
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.model.deliveries.effects import EffectState
-from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord, unknown_effects
+from oncebox.model.deliveries.inspection import (
+    DeliveryInspection,
+    DeliveryRecord,
+    effect_option,
+    unknown_effects,
+)
 
 _sql = load(__package__, "operations.sql")
 
@@ -61,6 +66,20 @@ def release(tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectRes
     audit.record(tx, entry, "release", id_, _audit_detail(resolutions))
 
 
+def drop(tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectResolutions) -> None:
+    """End a held delivery without running it; for its lane it counts as done."""
+    facts = _resolve_effects(tx, id_, entry, resolutions)
+    row = tx.one(_sql.drop, id=id_, tenant=entry.tenant, now=entry.at)
+    if row is None:
+        raise StateConflict(_cannot("drop", facts.state))
+    tenant, source, lane, position, type_, sequence = row
+    # One that was held on arrival has no place in its lane, so nobody waits for it.
+    if position is not None:
+        completion = lanes.LaneCompletion(type_, sequence)
+        lanes.advance(tx, [((tenant, source, lane), completion)], entry.at)
+    audit.record(tx, entry, "drop", id_, _audit_detail(resolutions))
+
+
 def mark_seen(tx: Transaction, id_: str, entry: AuditEntry) -> None:
     """Record that an operator has seen a dead delivery; only then may its body be purged."""
     facts = inspections.read_facts(tx, entry.tenant, id_)
@@ -95,8 +114,8 @@ def _resolve_effects(
         name = unknown[0].name
         raise StateConflict(
             f"effect {name!r} may or may not have happened; look there, then add "
-            f"--effect {name}=done or --effect {name}=not-done; with done, --result JSON says what "
-            "it returned"
+            f"{effect_option(name, 'done')} or {effect_option(name, 'not-done')}; with done, "
+            "--result JSON says what it returned"
         )
     return facts
 
@@ -110,11 +129,18 @@ def _cannot(action: str, state: DeliveryState) -> str:
 
 
 _BODY_GONE = "its body is no longer kept, so there is nothing to run; let the sender send it again"
-_PAST = {"replay": "replayed", "hold": "held", "release": "released", "see": "marked as seen"}
+_PAST = {
+    "replay": "replayed",
+    "hold": "held",
+    "release": "released",
+    "drop": "dropped",
+    "see": "marked as seen",
+}
 _REMEDY = {
     "replay": "only done or dead ones can; a held one is released instead",
     "hold": "only received or failed ones can; if a worker has it, try again later",
     "release": "only held ones can; a dead one is replayed instead",
+    "drop": "only held ones can; a dead one is marked as seen instead",
     "see": "only dead ones can",
 }
 
@@ -127,14 +153,14 @@ def change_and_inspect(
     return inspections.inspect(tx, entry.tenant, id_, entry.at)
 
 
-def rerun_and_inspect(
+def resolve_and_inspect(
     tx: Transaction,
     change: Callable[..., None],
     id_: str,
     entry: AuditEntry,
     resolutions: EffectResolutions,
 ) -> DeliveryInspection:
-    """Replay or release a delivery through the API; return it as it is then."""
+    """Replay, release or drop a delivery through the API; return it as it is then."""
     for effect in unknown_effects(effects.of_delivery(tx, entry.tenant, id_)):
         if effect.name not in resolutions:
             raise EffectOutcomeUnknown(

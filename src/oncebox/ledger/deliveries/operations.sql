@@ -37,6 +37,13 @@ SET state = 'received', outcome = NULL, skip_stale = 0,
 WHERE id = :id AND tenant = :tenant AND state || '' = 'held'
 RETURNING id, tenant, source, lane, lane_position;
 
+-- name: drop
+-- End a held delivery without running it; only a replay runs it then.
+UPDATE oncebox_deliveries
+SET state = 'done', outcome = 'dropped', ended_at = :now, hold_reason = NULL, held_at = NULL
+WHERE id = :id AND tenant = :tenant AND state || '' = 'held'
+RETURNING tenant, source, lane, lane_position, type, sequence;
+
 -- name: see
 -- Record that an operator acknowledged a dead delivery.
 UPDATE oncebox_deliveries SET seen_at = COALESCE(seen_at, :now)

@@ -21,6 +21,7 @@ from oncebox.ledger.notifications import EVENTS, SENDS, STREAM
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.sends.send import (
     FINAL_STATES,
+    REARMABLE_STATES,
     ClaimedSend,
     Send,
     SendMarker,
@@ -297,6 +298,12 @@ def cancel(tx: Transaction, id_: str, entry: audit.AuditEntry, *, owner: str | N
     return _audited(tx, id_, entry, "send cancel")
 
 
+#: what a person can have tried again
+_UNSENT = {*REARMABLE_STATES, SendState.SUPPRESSED}
+_TRANSPORT_GONE = "its transport was removed; request it again, by another transport"
+_SENT_OR_IN_PROGRESS = "a send that was sent, or is in progress, cannot be sent again"
+
+
 def resend(tx: Transaction, id_: str, entry: audit.AuditEntry) -> Send:
     """Retry a send that is proven not sent, or repeat one of unknown outcome once.
 
@@ -304,8 +311,9 @@ def resend(tx: Transaction, id_: str, entry: audit.AuditEntry) -> Send:
     """
     where: dict[str, Value] = {"tenant": entry.tenant, "id": id_, "now": entry.at}
     if not (tx.run(_sql.rearm, **where) or tx.run(_sql.repeat, **where)):
+        unsent = sends.get(tx, entry.tenant, id_).state in _UNSENT
         raise _operation_error(
-            tx, entry.tenant, id_, "a send that was sent, or is in progress, cannot be sent again"
+            tx, entry.tenant, id_, _TRANSPORT_GONE if unsent else _SENT_OR_IN_PROGRESS
         )
     return _audited(tx, id_, entry, "send resend")
 

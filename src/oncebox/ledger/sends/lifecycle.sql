@@ -347,7 +347,7 @@ WHERE tenant = :tenant AND id = :id AND (CAST(:owner AS TEXT) IS NULL OR owner =
     AND state IN ('pending', 'claimed') AND in_doubt_at IS NULL;
 
 -- name: rearm
--- Rearm a send that is proven not sent and whose content is still stored.
+-- Rearm a send that is proven not sent and whose content and transport are still stored.
 UPDATE oncebox_sends
 SET state = 'pending', fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
     due_at = :now, send_at = NULL,
@@ -355,7 +355,9 @@ SET state = 'pending', fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1
     ended_at = NULL, keep_until = NULL, code = NULL, phase = NULL, reply = 0,
     worker = NULL, claimed_at = NULL, marked_at = NULL, replay_until = NULL
 WHERE tenant = :tenant AND id = :id AND purged_at IS NULL
-    AND state IN ('failed', 'expired', 'cancelled', 'suppressed');
+    AND state IN ('failed', 'expired', 'cancelled', 'suppressed')
+    AND EXISTS (SELECT 1 FROM oncebox_transports AS way
+        WHERE way.tenant = oncebox_sends.tenant AND way.name = oncebox_sends.transport);
 
 -- name: repeat
 -- Repeat a send of unknown outcome once, because an operator says so. A send without the ledger may

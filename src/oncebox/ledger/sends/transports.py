@@ -1,9 +1,10 @@
-"""Transports: configuration, pause, rate limit, circuit breaker, diverting stranded sends.
+"""Transports: configuration, pause, removal, rate limit, circuit breaker, diverting sends.
 
 Lock order: sends before transports. A claim takes only sends that are not locked.
 See docs/decisions/0032-use-circuit-breakers-and-failover-for-transports.md.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from oncebox.model.sends.transports import (
 
 _sql = load(__package__, "transports.sql")
 
+#: sends are counted up to this number when a transport is needed by them
+_MOST_COUNTED = 10_000
 #: a tenant and the name of its transport
 TransportRef = tuple[str, str]
 
@@ -173,6 +176,45 @@ def pause(
         tx, entry, "transport pause" if paused else "transport resume", f"transport:{name}"
     )
     return get(tx, entry.tenant, name)
+
+
+def remove(tx: Transaction, name: str, entry: audit.AuditEntry) -> ConfiguredTransport:
+    """Remove a transport with its secrets and signing keys; return what it was.
+
+    Raises: NotFound, StateConflict, while a send needs it.
+    """
+    where: dict[str, Value] = {"tenant": entry.tenant, "name": name}
+    if not tx.is_serial:
+        tx.run(_sql.lock_sends)
+    found = get(tx, entry.tenant, name)
+    if not tx.run(_sql.remove, **where):
+        raise StateConflict(_needed(name, tx.one(_sql.count_needing, **where, most=_MOST_COUNTED)))
+    tx.run(_sql.forget_signing, **where)
+    audit.record(tx, entry, "transport remove", f"transport:{name}", found.kind)
+    return found
+
+
+def _needed(name: str, counts: Row | None) -> str:
+    """Say how many sends need a transport, and what to do about them."""
+    waiting, leased, unknown = counts or (0, 0, 0)
+    parts = [
+        _counted(waiting, "waits", "wait"),
+        _counted(leased, "is on its way", "are on their way"),
+        _counted(unknown, "has an unknown outcome", "have an unknown outcome"),
+    ]
+    return (
+        f"this transport is needed by sends: {', '.join(filter(None, parts))}; let new mail use "
+        f"another with: oncebox transport change {shlex.quote(name)} --position 100; then wait "
+        "until these have left (resume it if it is paused; if it fails, --failover-group moves "
+        "them), or end them with: oncebox send cancel, oncebox send resolve"
+    )
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    if not count:
+        return ""
+    more = " or more" if count == _MOST_COUNTED else ""
+    return f"{count}{more} {one if count == 1 else several}"
 
 
 def get(tx: Transaction, tenant: str, name: str) -> ConfiguredTransport:

@@ -161,6 +161,40 @@ SET kind = :kind, config = :config, position = :position, rate = :rate,
 WHERE tenant = :tenant AND name = :name
     AND (CAST(:seen AS BIGINT) IS NULL OR changed_at = :seen);
 
+-- name: lock_sends
+-- only: postgres
+-- Wait for whoever stores or changes sends, and keep them from it until the commit; reads go on. A
+-- statement that waits here sees the transports as they are afterwards.
+LOCK TABLE oncebox_sends IN SHARE MODE;
+
+-- name: remove
+-- Remove a transport that no send needs: none waits, is on its way or has an unknown outcome. Here
+-- and below the tenant is written so that leased sends are found by their own index.
+DELETE FROM oncebox_transports
+WHERE tenant = :tenant AND name = :name
+    AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS waits
+        WHERE waits.tenant = :tenant AND waits.transport = :name
+            AND waits.state IN ('pending', 'unknown') AND waits.due_at IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS leased
+        WHERE leased.state IN ('claimed', 'sending') AND leased.due_at IS NOT NULL
+            AND leased.tenant || '' = :tenant AND leased.transport = :name)
+    AND NOT EXISTS (SELECT 1 FROM oncebox_sends AS doubtful
+        WHERE doubtful.state = 'unknown' AND doubtful.tenant = :tenant
+            AND doubtful.transport = :name);
+
+-- name: count_needing
+-- How many sends wait for a transport, are on their way by it, or have an unknown outcome.
+SELECT
+    (SELECT COUNT(*) FROM (SELECT 1 AS one FROM oncebox_sends
+        WHERE tenant = :tenant AND transport = :name AND state IN ('pending', 'unknown')
+            AND due_at IS NOT NULL AND state = 'pending' LIMIT :most) AS waiting),
+    (SELECT COUNT(*) FROM (SELECT 1 AS one FROM oncebox_sends
+        WHERE state IN ('claimed', 'sending') AND due_at IS NOT NULL
+            AND tenant || '' = :tenant AND transport = :name LIMIT :most) AS leased),
+    (SELECT COUNT(*) FROM (SELECT 1 AS one FROM oncebox_sends
+        WHERE state = 'unknown' AND tenant = :tenant AND transport = :name
+        LIMIT :most) AS doubtful);
+
 -- name: pause
 -- Pause or resume claims for a transport.
 UPDATE oncebox_transports SET paused = :paused, changed_at = :now

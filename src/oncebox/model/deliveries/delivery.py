@@ -110,6 +110,7 @@ TRANSITIONS: dict[tuple[DeliveryState, DeliveryState], str] = {
     (DeliveryState.PROCESSING, DeliveryState.HELD): "held by a policy or for an unknown effect",
     (DeliveryState.PROCESSING, DeliveryState.RECEIVED): "given back by a stopping worker",
     (DeliveryState.HELD, DeliveryState.RECEIVED): "released by a person",
+    (DeliveryState.HELD, DeliveryState.DONE): "dropped by a person",
     (DeliveryState.DEAD, DeliveryState.RECEIVED): "re-armed by a redelivery, replayed by a person",
     (DeliveryState.DEAD, DeliveryState.DONE): "re-armed by a redelivery, and stale at once",
     (DeliveryState.DONE, DeliveryState.RECEIVED): "replayed by a person",

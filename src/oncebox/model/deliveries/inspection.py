@@ -142,11 +142,10 @@ def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str
         names = ", ".join(effect.name for effect in unknown)
         return f"needs a person: {names} unknown{_resolve_command(facts, unknown)}"
     if facts.state is DeliveryState.HELD:
-        # One that has its place in a lane blocks those behind it.
-        discard = "; to discard it, leave it held" if facts.lane_position is None else ""
         return (
             f"needs a person: {facts.hold_reason}; run it with: "
-            f"oncebox delivery release {facts.id} --why '…'{discard}"
+            f"oncebox delivery release {facts.id} --why '…'; or discard it with: "
+            f"oncebox delivery drop {facts.id} --why '…'"
         )
     if facts.is_waiting(now):
         return f"wait for {facts.waits_for}: " + _retry_safety(effects)
@@ -158,15 +157,27 @@ def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str
 
 
 def _resolve_command(facts: DeliveryRecord, unknown: Sequence[Effect]) -> str:
-    """Return the command that says of each unknown effect whether it happened."""
-    command = {DeliveryState.HELD: "release", DeliveryState.DEAD: "replay"}.get(facts.state)
-    if command is None:
+    """Return the commands that say of each unknown effect whether it happened."""
+    verb = {DeliveryState.HELD: "release", DeliveryState.DEAD: "replay"}.get(facts.state)
+    if verb is None:
         return ""
-    done = " ".join(f"--effect {shlex.quote(effect.name)}=done" for effect in unknown)
-    return (
-        "; check the other side, then, with not-done for what did not happen: "
-        f"oncebox delivery {command} {facts.id} --why '…' {done}"
+    command = f"oncebox delivery {verb} {facts.id} --why '…'"
+    done = " ".join(
+        f"{effect_option(each.name, 'done')} --result {shlex.quote(each.name)}='JSON'"
+        for each in unknown
     )
+    not_done = " ".join(effect_option(each.name, "not-done") for each in unknown)
+    several = len(unknown) > 1
+    yes, no = ("if all happened", "if none did") if several else ("if it happened", "if not")
+    mixed = "; else combine the two" if several else ""
+    discard = f"; to discard it, with the same options: oncebox delivery drop {facts.id}"
+    rest = mixed + (discard if facts.state is DeliveryState.HELD else "")
+    return f"; check the other side; {yes}: {command} {done}; {no}: {command} {not_done}{rest}"
+
+
+def effect_option(name: str, outcome: str) -> str:
+    """Return the option of the command line that decides on an effect."""
+    return f"--effect {shlex.quote(name)}={outcome}"
 
 
 def _retry_safety(effects: Sequence[Effect]) -> str:

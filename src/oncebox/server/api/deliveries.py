@@ -179,7 +179,7 @@ async def inspect_delivery(call: ApiCall) -> wire.DeliveryInspection:
 )
 async def replay_delivery(call: ApiCall) -> wire.ReplayResult:
     """Run a done or dead delivery again; completed effects are not repeated."""
-    return await _rerun(call, operations.replay)
+    return await _resolve(call, operations.replay)
 
 
 @routes(
@@ -203,7 +203,19 @@ async def hold_delivery(call: ApiCall) -> wire.Delivery:
 )
 async def release_delivery(call: ApiCall) -> wire.ReplayResult:
     """Release a held delivery, so that it runs."""
-    return await _rerun(call, operations.release)
+    return await _resolve(call, operations.release)
+
+
+@routes(
+    "POST",
+    "/v1/deliveries/{id}/drop",
+    "dropDelivery",
+    scopes=OPERATORS,
+    body=wire.ReplayDelivery,
+)
+async def drop_delivery(call: ApiCall) -> wire.ReplayResult:
+    """End a held delivery without running it; it can be replayed later."""
+    return await _resolve(call, operations.drop)
 
 
 @routes("GET", "/v1/quarantine", "listQuarantine", scopes=OPERATORS, query=wire.QuarantineQuery)
@@ -265,12 +277,12 @@ async def delete_rejected(call: ApiCall) -> None:
     await call.ledger.write(quarantine.discard, call.path["id"], call.audit_entry())
 
 
-async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
+async def _resolve(call: ApiCall, change: Any) -> wire.ReplayResult:
     asked: wire.ReplayDelivery = call.body
     words = _effect_resolutions(asked)
     run = call.ledger.dry_run if asked.dry_run else call.ledger.write
     found: DeliveryInspection = await run(
-        operations.rerun_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
+        operations.resolve_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
     )
     if not asked.dry_run:
         call.ledger.notify(DUE)

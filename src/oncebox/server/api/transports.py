@@ -39,6 +39,12 @@ async def resume_transport(call: ApiCall) -> wire.Transport:
     return await _set_paused(call, paused=False)
 
 
+@routes("DELETE", "/v1/transports/{name}", "removeTransport", scopes=OPERATORS)
+async def remove_transport(call: ApiCall) -> None:
+    """Remove a transport with its secrets; refused while a send needs it."""
+    await call.ledger.write(transports.remove, call.path["name"], call.audit_entry())
+
+
 @routes("GET", "/v1/suppressions", "listSuppressions", scopes=OPERATORS, query=ListQuery)
 async def list_suppressions(call: ApiCall) -> wire.SuppressionPage:
     """List the addresses that get no mail."""
