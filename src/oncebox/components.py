@@ -25,6 +25,7 @@ from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, StorageLimits
+from oncebox.ledger.mailboxes.mailbox_service import MailboxService
 from oncebox.ledger.master_key_rotation import DataKeyRefresher
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
@@ -215,6 +216,11 @@ class Components:
     def mailbox_cipher(self) -> MailboxCipher:
         """Encrypts and decrypts the configurations of mailboxes."""
         return MailboxCipher(self.master_key)
+
+    @cached_property
+    def mailbox_service(self) -> MailboxService:
+        """Adds and changes mailboxes."""
+        return MailboxService(self.mailbox_cipher)
 
     @cached_property
     def longpoll(self) -> LongPollHub:

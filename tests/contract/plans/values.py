@@ -557,6 +557,7 @@ def defaults(number: Numbers) -> Values:
         "mailboxes:digest": lambda row: f"digest {10_100 + 100 * row}".encode(),
         "mailboxes:read_at": now,
         "mailboxes:after": "",
+        "mailboxes/mailboxes.inbox:inbox_id": f"inb_{FIRST + 101}",
         "mailboxes/mailboxes.add:id": "mbx_new",
         "mailboxes/mailboxes.add:name": "new",
         "mailboxes/mailboxes.change:seen": START + 101 * STEP,

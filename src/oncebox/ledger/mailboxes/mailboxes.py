@@ -109,6 +109,15 @@ def get(tx: Transaction, tenant: str, name: str) -> Mailbox:
     return _to_mailbox(row)
 
 
+def require_inbox(tx: Transaction, tenant: str, inbox_id: str) -> None:
+    """Check that a tenant has an inbox.
+
+    Raises: NotFound.
+    """
+    if tx.one(_sql.inbox, tenant=tenant, inbox_id=inbox_id) is None:
+        raise NotFound("there is no such inbox; list them with: oncebox inbox list")
+
+
 def of_tenant(tx: Transaction, tenant: str, *, after: str = "", most: int = 1_000) -> list[Mailbox]:
     """Return the mailboxes of a tenant, by name."""
     return [

@@ -62,6 +62,10 @@ SELECT id, tenant, name, kind, account, config, address, authserv, inbox_id, pol
     unrouted, resyncs, lease_conflicts
 FROM oncebox_mailboxes WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
 
+-- name: inbox
+-- An inbox of a tenant, which a mailbox may be bound to.
+SELECT id FROM oncebox_inboxes WHERE id = :inbox_id AND tenant = :tenant;
+
 -- name: due
 -- Mailboxes that may be claimed, the longest due first.
 SELECT id, tenant, fence FROM oncebox_mailboxes
