@@ -33,6 +33,7 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery, NewDelivery, Settlement
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
+from oncebox.model.mailboxes.mailbox_fields import DeclaredMailboxes
 from oncebox.model.sends.email import Email
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import SchemeLookup
@@ -65,6 +66,7 @@ class Components:
         judge_link: JudgeLink | None = None,
         recheck: Callable[["Components"], RecheckRejected],
         find_txt: FindTxt,
+        mailboxes: DeclaredMailboxes = DeclaredMailboxes(),  # noqa: B008 - frozen
     ) -> None:
         """Check the settings of sources and inboxes; ``close`` closes the database.
 
@@ -87,6 +89,8 @@ class Components:
         self._configured = source_cache.read_configured(
             settings.sources, settings.tenant, master_key
         )
+        #: those of the settings
+        self.declared_mailboxes = mailboxes
         self._schemes = scheme_lookup()
         self._judge_link = judge_link or _check_link
         self._recheck = recheck
@@ -220,7 +224,9 @@ class Components:
     @cached_property
     def mailbox_service(self) -> MailboxService:
         """Adds and changes mailboxes."""
-        return MailboxService(self.mailbox_cipher)
+        tenant = self.settings.tenant
+        names = {(tenant, name) for name in self.declared_mailboxes.names}
+        return MailboxService(self.mailbox_cipher, written=names)
 
     @cached_property
     def longpoll(self) -> LongPollHub:

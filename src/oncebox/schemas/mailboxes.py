@@ -32,6 +32,8 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     #: ``failing``: tried again at ``due_at``; ``waiting``: no process reads it now
     state: Literal["reading", "waiting", "failing", "paused"]
+    #: ``file``: written in the settings, and changed only there
+    origin: Literal["file", "database"]
     inbox: str | None
     address: str
     trust_results: str
@@ -86,6 +88,7 @@ def mailbox_schema(found: model.Mailbox, now: int) -> Mailbox:
         kind=found.kind.value,
         account=found.account,
         state=found.state(now),
+        origin=found.origin.value,
         inbox=found.inbox_id,
         address=found.address,
         trust_results=found.authserv,

@@ -1,6 +1,6 @@
 """`oncebox mailbox add|change|list|show|test|pause|resume|resync|remove`: mail elsewhere."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -32,7 +32,7 @@ from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.notifications import MAILBOXES
 from oncebox.mailboxes import mailbox_config as configs
 from oncebox.mailboxes.reader import MailboxFailure, MailboxProbe
-from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind
+from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, MailboxOrigin
 from oncebox.model.mailboxes.mailbox_fields import (
     SECRET_FIELDS,
     LocalMailboxFields,
@@ -179,6 +179,7 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
     """List mailboxes, their state, and when they were last read."""
     with call.reader() as reader:
         found, now = reader.read(mailboxes.of_tenant, tenant_of(reader, tenant)), reader.clock()
+        written = reader.settings.mailboxes.keys()
     if call.out.as_json:
         for each in found:
             call.out.record(_record(each, now))
@@ -187,7 +188,7 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
             call.out.line(each.name)
     else:
         columns = ("mailbox", "state", "kind", "account", "messages", "last read", "note")
-        call.out.table(columns, [_row(each, now) for each in found])
+        call.out.table(columns, [_row(each, now, written) for each in found])
 
 
 @click.command("show")
@@ -198,11 +199,11 @@ def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
     """Show a mailbox without its secrets: state, cursor version and figures."""
     with call.reader() as reader:
         found = reader.read(mailboxes.get, tenant_of(reader, tenant), name)
-        now = reader.clock()
+        now, written = reader.clock(), reader.settings.mailboxes.keys()
     if call.out.as_json:
         call.out.record(_record(found, now))
     else:
-        call.out.outline(list(_lines(found, now)))
+        call.out.outline(list(_lines(found, now, written)))
 
 
 @click.command("test")
@@ -306,13 +307,15 @@ def _record(found: Mailbox, now: int) -> dict[str, Any]:
     return {"tenant": found.tenant, **shown}
 
 
-def _row(found: Mailbox, now: int) -> tuple[object, ...]:
+def _row(found: Mailbox, now: int, written: Collection[str]) -> tuple[object, ...]:
     read = ago(found.succeeded_at, now) if found.succeeded_at else "never"
     return (found.name, found.state(now), found.kind, found.account, found.figures.messages, read,
-            _note(found, now))  # fmt: skip
+            _note(found, now, written))  # fmt: skip
 
 
-def _note(found: Mailbox, now: int) -> str:
+def _note(found: Mailbox, now: int, written: Collection[str]) -> str:
+    if found.origin is MailboxOrigin.FILE and found.name not in written:
+        return f"not in the settings, so not read; forget it: oncebox mailbox remove {found.name}"
     if found.paused is not None and found.paused != "operator":
         return f"{found.paused}; fix it, then run: oncebox mailbox resume {found.name}"
     if found.failures and found.due_at is not None:
@@ -322,13 +325,14 @@ def _note(found: Mailbox, now: int) -> str:
     return ""
 
 
-def _lines(found: Mailbox, now: int) -> Iterator[tuple[str, object]]:
+def _lines(found: Mailbox, now: int, written: Collection[str]) -> Iterator[tuple[str, object]]:
     yield ("mailbox", found.name)
     yield ("tenant", found.tenant)
     yield ("kind", found.kind)
     yield ("account", found.account)
     yield ("state", found.state(now))
-    if note := _note(found, now):
+    yield ("origin", found.origin)
+    if note := _note(found, now, written):
         yield ("note", note)
     yield ("inbox", found.inbox_id or "by recipient")
     if found.push_source:

@@ -4,7 +4,7 @@ See docs/decisions/0052-use-leased-mailboxes-and-cursors-that-commit-with-their-
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from oncebox.model.mailboxes.mailbox import (
     MailboxFigures,
     MailboxKind,
     MailboxLease,
+    MailboxOrigin,
     NewMailbox,
     PageCounts,
 )
@@ -103,10 +104,16 @@ def get(tx: Transaction, tenant: str, name: str) -> Mailbox:
 
     Raises: NotFound.
     """
-    row = tx.one(_sql.one, tenant=tenant, name=name)
-    if row is None:
+    found = find(tx, tenant, name)
+    if found is None:
         raise _missing()
-    return _to_mailbox(row)
+    return found
+
+
+def find(tx: Transaction, tenant: str, name: str) -> Mailbox | None:
+    """Return one mailbox, if there is one of that name."""
+    row = tx.one(_sql.one, tenant=tenant, name=name)
+    return None if row is None else _to_mailbox(row)
 
 
 def require_inbox(tx: Transaction, tenant: str, inbox_id: str) -> None:
@@ -136,7 +143,7 @@ def _operate(
 
 def _params(new: NewMailbox, entry: audit.AuditEntry) -> dict[str, Value]:
     values: dict[str, Value] = msgspec.structs.asdict(new)
-    return {**values, "kind": new.kind.value, "tenant": entry.tenant}
+    return {**values, "kind": new.kind.value, "origin": new.origin.value, "tenant": entry.tenant}
 
 
 def _missing() -> NotFound:
@@ -146,7 +153,11 @@ def _missing() -> NotFound:
 def _to_mailbox(row: Row) -> Mailbox:
     count = len(_FIELDS)
     values = dict(zip(_FIELDS, row[:count], strict=True))
-    values |= {"kind": MailboxKind(values["kind"]), "config": bytes(values["config"])}
+    values |= {
+        "kind": MailboxKind(values["kind"]),
+        "config": bytes(values["config"]),
+        "origin": MailboxOrigin(values["origin"]),
+    }
     figures = dict(zip(MailboxFigures.__struct_fields__, row[count:], strict=True))
     return Mailbox(**values, figures=MailboxFigures(**figures))
 
@@ -154,10 +165,23 @@ def _to_mailbox(row: Row) -> Mailbox:
 # leases
 
 
-def claim(tx: Transaction, worker: str, lease: int, most: int, now: int) -> list[Mailbox]:
-    """Lease up to ``most`` due mailboxes of all tenants to a worker, for so many milliseconds."""
-    due = sorted(tx.all(_sql.due, now=now, most=most))
-    rows = tx.many(_sql.lease, due, worker=worker, now=now, until=now + lease)
+def claim(
+    tx: Transaction,
+    worker: str,
+    lease: int,
+    most: int,
+    now: int,
+    declared: Collection[tuple[str, str]] = (),
+) -> list[Mailbox]:
+    """Lease up to ``most`` due mailboxes of all tenants to a worker, for so many milliseconds.
+
+    Of those that settings declare, only ``declared`` ones, by tenant and name: a mailbox that was
+    taken out of the settings is read no more.
+    """
+    due = tx.all(_sql.due, now=now, most=most)
+    if declared:
+        due = [*due, *tx.many(_sql.due_declared, sorted(declared), now=now)]
+    rows = tx.many(_sql.lease, sorted(due[:most]), worker=worker, now=now, until=now + lease)
     return [_to_mailbox(row) for row in rows]
 
 

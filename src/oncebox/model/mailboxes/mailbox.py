@@ -26,6 +26,15 @@ class MailboxKind(StrEnum):
     PROGRAM = "program"
 
 
+class MailboxOrigin(StrEnum):
+    """Where a mailbox is written."""
+
+    #: in the settings; only processes whose settings have it read it, and it is changed there only
+    FILE = "file"
+    #: in the database, by command or API
+    DATABASE = "database"
+
+
 class NewMailbox(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration of a mailbox; times in milliseconds."""
 
@@ -39,6 +48,7 @@ class NewMailbox(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     #: the server whose ``Authentication-Results`` count, by its authserv-id; empty: none
     authserv: str = ""
+    origin: MailboxOrigin = MailboxOrigin.DATABASE
     #: the inbox of all its mail; none: by recipient
     inbox_id: str | None = None
     #: between two polls where the server does not push
@@ -80,6 +90,7 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
     config: bytes
     address: str
     authserv: str
+    origin: MailboxOrigin
     inbox_id: str | None
     poll_every: int
     push_source: str | None

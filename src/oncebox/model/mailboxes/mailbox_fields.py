@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from oncebox.errors import ConfigInvalid
-from oncebox.model.mailboxes.mailbox import MailboxKind, NewMailbox
+from oncebox.model.mailboxes.mailbox import MailboxKind, MailboxOrigin, NewMailbox
 from oncebox.model.validation import check_name
 
 #: fields that are stored encrypted and never shown
@@ -170,7 +170,9 @@ class MailboxDraft(msgspec.Struct, frozen=True, kw_only=True):
         """Show no configuration."""
         return f"MailboxDraft(name={self.name!r})"
 
-    def to_mailbox(self, encrypted: bytes) -> NewMailbox:
+    def to_mailbox(
+        self, encrypted: bytes, origin: MailboxOrigin = MailboxOrigin.DATABASE
+    ) -> NewMailbox:
         """Return it as it is stored, with its configuration encrypted."""
         fields = self.fields
         return NewMailbox(
@@ -180,8 +182,19 @@ class MailboxDraft(msgspec.Struct, frozen=True, kw_only=True):
             config=encrypted,
             address=fields.address,
             authserv=fields.trust_results.lower(),
+            origin=origin,
             inbox_id=fields.inbox,
             poll_every=round(fields.poll_every * _MILLISECONDS),
             push_source=fields.push,
             poll_after=round(fields.poll_after * _MILLISECONDS),
         )
+
+
+class DeclaredMailboxes(msgspec.Struct, frozen=True, kw_only=True):
+    """The mailboxes of the settings."""
+
+    #: all names, also of those that cannot be read
+    names: frozenset[str] = frozenset()
+    drafts: tuple[MailboxDraft, ...] = ()
+    #: names of those whose secrets cannot be fetched, with the code of the error
+    troubles: dict[str, str] = {}
