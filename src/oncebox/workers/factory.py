@@ -24,6 +24,7 @@ from oncebox.workers.mailboxes.declaration import MailboxDeclarer
 from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
 from oncebox.workers.mailboxes.routing import MailboxRouter, open_mailbox
 from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
+from oncebox.workers.maintenance.mailbox_gauges import MailboxGauges
 from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
 from oncebox.workers.sends.send_worker import SendWorker
@@ -212,6 +213,11 @@ class Workers:
         components.outbox.fail_open_sender = worker
         components.exit_stack.push_async_callback(worker.close)
         return worker
+
+    def mailbox_gauges(self) -> MailboxGauges:
+        """Return the gauges of mailboxes."""
+        components = self._components
+        return MailboxGauges(components.ledger, self._telemetry, components.mailbox_service.written)
 
     def backlog_gauges(self) -> BacklogGauges:
         """Return what counts the deliveries that are not done."""

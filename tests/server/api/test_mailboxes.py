@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from oncebox.errors import NotFound
 from oncebox.ledger.mailboxes import mailboxes
-from oncebox.mailboxes.mailbox_config import decode_config
-from oncebox.model.mailboxes.mailbox_fields import SECRET_FIELDS
+from oncebox.mailboxes.mailbox_config import decode_config, draft_mailbox
+from oncebox.model.mailboxes.mailbox_fields import SECRET_FIELDS, MailboxFields
 from oncebox.schemas.mailboxes import Mailbox, NewMailbox
 from oncebox.testing.imap import ScriptedImap
 from tests.support import certificates
@@ -177,12 +178,30 @@ async def test_a_mailbox_is_tested_without_reading_mail(
 async def test_other_tenants_manage_their_mailboxes_and_name_no_servers(api: Api) -> None:
     """A mailbox makes the service connect to any address, also inside its network."""
     await api.second_tenant()
-    asked = await api.call("POST", "/v1/mailboxes", body(), tenant=OTHER)
     mine = await add(api)
+    ledger, service = api.box.components.ledger, api.box.components.mailbox_service
+    draft = draft_mailbox("theirs", MailboxFields(url="imaps://bob@127.0.0.1:1", password="pw"))
+    await ledger.write(service.add, draft, api.deed(OTHER))
+    sent = body()
+    sent.pop("name")
+    added = await api.call("POST", "/v1/mailboxes", body(), tenant=OTHER)
+    changed = await api.call("PUT", "/v1/mailboxes/theirs", sent, tenant=OTHER)
+    paused = await api.call("POST", "/v1/mailboxes/theirs/pause", tenant=OTHER)
     theirs = (await api.call("GET", "/v1/mailboxes", tenant=OTHER)).json()["data"]
 
-    assert asked.status_code == 403
-    assert (mine["name"], theirs) == ("support", [])
+    assert (added.status_code, changed.status_code, paused.status_code) == (403, 403, 200)
+    assert [each["account"] for each in theirs] == ["bob at 127.0.0.1"]
+    assert mine["name"] == "support"
+
+
+async def test_the_inbox_of_another_tenant_is_not_found(api: Api) -> None:
+    await api.second_tenant()
+    inbox = (await api.call("POST", "/v1/inboxes", {})).json()["id"]
+    fields = MailboxFields(url="imaps://bob@127.0.0.1:1", password="pw", inbox=inbox)
+    ledger, service = api.box.components.ledger, api.box.components.mailbox_service
+
+    with pytest.raises(NotFound):
+        await ledger.write(service.add, draft_mailbox("theirs", fields), api.deed(OTHER))
 
 
 async def test_a_repeated_request_adds_one_mailbox(api: Api) -> None:

@@ -33,7 +33,7 @@ class MailboxService:
     ) -> None:
         """Refuse changes of ``written``: tenant and name of the mailboxes in the settings."""
         self._cipher = cipher
-        self._written = written
+        self.written = written
         self._new_id = new_id
 
     def add(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> Mailbox:
@@ -86,7 +86,7 @@ class MailboxService:
         return all(same) and self.decrypt(known) == config
 
     def _refuse_written(self, tenant: str, name: str) -> None:
-        if (tenant, name) in self._written:
+        if (tenant, name) in self.written:
             raise StateConflict(
                 f"mailbox {name} is written in the settings file (oncebox.toml), which wins and is "
                 "never changed from here; change it there"

@@ -24,6 +24,7 @@ from oncebox.model.mailboxes.mailbox import (
     MailboxKind,
     MailboxLease,
     MailboxOrigin,
+    MailboxProgress,
     NewMailbox,
     PageCounts,
 )
@@ -130,6 +131,14 @@ def of_tenant(tx: Transaction, tenant: str, *, after: str = "", most: int = 1_00
     return [
         _to_mailbox(row) for row in tx.all(_sql.of_tenant, tenant=tenant, after=after, most=most)
     ]
+
+
+def read_progress(tx: Transaction, most: int = 10_000) -> list[MailboxProgress]:
+    """Return how far the reading of the mailboxes of all tenants is."""
+    names = MailboxProgress.__struct_fields__
+    rows = tx.all(_sql.progress, most=most)
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    return msgspec.convert(found, list[MailboxProgress])
 
 
 def _operate(
@@ -346,13 +355,9 @@ def _store_mails(
         else {}
     )
     tx.run_many(_sql.record, sorted((lease.id, digest, now) for digest in unknown))
-    new = sum(
-        any(arrivals[one.id] is ArrivalKind.NEW for one in each.deliveries)
-        for each in unknown.values()
-    )
-    stored = StoredPage(
-        0, new=new, duplicates=len(unknown) - new, replays=len(mails) - len(unknown)
-    )
+    routed = [each.deliveries for each in unknown.values() if each.deliveries]
+    new = sum(any(arrivals[one.id] is ArrivalKind.NEW for one in each) for each in routed)
+    stored = StoredPage(0, new=new, duplicates=len(routed) - new, replays=len(mails) - len(unknown))
     if mails:
         tx.run(
             _sql.count,

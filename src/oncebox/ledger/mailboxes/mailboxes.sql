@@ -62,6 +62,12 @@ SELECT id, tenant, name, kind, account, config, address, authserv, origin, inbox
     unrouted, resyncs, lease_conflicts
 FROM oncebox_mailboxes WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
 
+-- name: progress
+-- How far the reading of all mailboxes is.
+SELECT tenant, name, kind, origin, paused, succeeded_at, remaining, poll_every, poll_after,
+    pushed_at, changed_at
+FROM oncebox_mailboxes ORDER BY tenant, name LIMIT :most;
+
 -- name: inbox
 -- An inbox of a tenant, which a mailbox may be bound to.
 SELECT id FROM oncebox_inboxes WHERE id = :inbox_id AND tenant = :tenant;

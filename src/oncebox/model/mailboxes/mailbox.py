@@ -127,6 +127,35 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
         return "reading" if leased else "waiting"
 
 
+class MailboxProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the reading of a mailbox is."""
+
+    tenant: str
+    name: str
+    kind: MailboxKind
+    origin: MailboxOrigin
+    paused: str | None
+    succeeded_at: int | None
+    remaining: int | None
+    poll_every: int
+    poll_after: int
+    #: when a webhook last brought mail of it
+    pushed_at: int | None
+    changed_at: int
+
+    def lag(self, now: int) -> int:
+        """Return for how many milliseconds its next read is overdue.
+
+        One that is paused has no schedule, and the schedule of a program is its own.
+        """
+        if self.paused is not None or self.kind is MailboxKind.PROGRAM:
+            return 0
+        due_at = max(self.succeeded_at or 0, self.changed_at) + self.poll_every
+        if self.pushed_at is not None:
+            due_at = max(due_at, self.pushed_at + self.poll_after)
+        return max(0, now - due_at)
+
+
 class MailboxLease(msgspec.Struct, frozen=True, kw_only=True):
     """The right of one worker to read a mailbox; every write carries its fence."""
 

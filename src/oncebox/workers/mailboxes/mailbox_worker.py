@@ -262,7 +262,7 @@ class MailboxWorker:
         stored = await self._ledger.retrying().write(mailboxes.store_page, lease, to_store, now)
         if stored.new:
             self._ledger.notify(MAIL, DUE)
-        self._count(mailbox, page, stored)
+        self._count(mailbox, page, stored, unrouted)
         return stored
 
     async def _routed(
@@ -288,6 +288,8 @@ class MailboxWorker:
         waits = backoff(failures, failure.retry_after, self._random)
         failed = MailboxFailed(failure.code, now + waits, pause, ids.new("evt"))
         self._telemetry.mailbox_failures.labels(mailbox.kind).inc()
+        if failure.code.endswith("timed_out"):
+            self._telemetry.mailbox_timeouts.labels(mailbox.kind).inc()
         self._telemetry.log.warning(
             "mailbox_paused" if pause else "mailbox_failed",
             mailbox=mailbox.name,
@@ -308,11 +310,14 @@ class MailboxWorker:
             if pause:
                 self._ledger.notify(EVENTS)
 
-    def _count(self, mailbox: Mailbox, page: MailboxPage, stored: StoredPage) -> None:
+    def _count(
+        self, mailbox: Mailbox, page: MailboxPage, stored: StoredPage, unrouted: int
+    ) -> None:
         telemetry, kind = self._telemetry, mailbox.kind
         telemetry.mailbox_mails.labels(kind, "new").inc(stored.new)
         telemetry.mailbox_mails.labels(kind, "duplicate").inc(stored.duplicates)
         telemetry.mailbox_mails.labels(kind, "skipped").inc(len(page.skipped))
+        telemetry.mailbox_mails.labels(kind, "unrouted").inc(unrouted)
         if stored.replays:
             telemetry.cursor_replays.labels("mailboxes").inc(stored.replays)
         if page.resync is not None:
