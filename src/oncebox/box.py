@@ -299,8 +299,9 @@ class Oncebox:
             await self.load_workers()
             if stops == self._stop_requests:  # not stopped meanwhile
                 self._start_workers(warm_up=True)
-                counting = self._make_workers().backlog_gauges().run()
-                self._background_tasks.append(asyncio.create_task(counting))
+                factory = self._make_workers()
+                for gauges in (factory.backlog_gauges(), factory.mailbox_gauges()):
+                    self._background_tasks.append(asyncio.create_task(gauges.run()))
             try:
                 await asyncio.gather(*self._worker_tasks)
             finally:

@@ -25,6 +25,7 @@ from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, StorageLimits
+from oncebox.ledger.mailboxes.mailbox_service import MailboxService
 from oncebox.ledger.master_key_rotation import DataKeyRefresher
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
@@ -32,6 +33,7 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery, NewDelivery, Settlement
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
+from oncebox.model.mailboxes.mailbox_fields import DeclaredMailboxes
 from oncebox.model.sends.email import Email
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import SchemeLookup
@@ -64,6 +66,7 @@ class Components:
         judge_link: JudgeLink | None = None,
         recheck: Callable[["Components"], RecheckRejected],
         find_txt: FindTxt,
+        mailboxes: DeclaredMailboxes = DeclaredMailboxes(),  # noqa: B008 - frozen
     ) -> None:
         """Check the settings of sources and inboxes; ``close`` closes the database.
 
@@ -86,6 +89,8 @@ class Components:
         self._configured = source_cache.read_configured(
             settings.sources, settings.tenant, master_key
         )
+        #: those of the settings
+        self.declared_mailboxes = mailboxes
         self._schemes = scheme_lookup()
         self._judge_link = judge_link or _check_link
         self._recheck = recheck
@@ -215,6 +220,13 @@ class Components:
     def mailbox_cipher(self) -> MailboxCipher:
         """Encrypts and decrypts the configurations of mailboxes."""
         return MailboxCipher(self.master_key)
+
+    @cached_property
+    def mailbox_service(self) -> MailboxService:
+        """Adds and changes mailboxes."""
+        tenant = self.settings.tenant
+        names = {(tenant, name) for name in self.declared_mailboxes.names}
+        return MailboxService(self.mailbox_cipher, written=names)
 
     @cached_property
     def longpoll(self) -> LongPollHub:

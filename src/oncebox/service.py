@@ -16,6 +16,7 @@ from oncebox.ledger.admin import api_keys
 from oncebox.server.http.http_server import HttpServer, listen
 from oncebox.wiring import Interceptor, build_http_handlers, build_smtp_server, load_server
 from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
+from oncebox.workers.maintenance.mailbox_gauges import MailboxGauges
 from oncebox.workers.maintenance.sweeper import InboxExpirer, Sweeper
 from oncebox.workers.process.child_control import Watchdog
 
@@ -196,6 +197,8 @@ class Service:
         if not self.runs_workers:  # ``Oncebox.work`` has its own watchdog and gauges
             yield _watch_forever(Watchdog(telemetry, limit=settings.worker.watchdog))
             yield BacklogGauges(ledger, telemetry).run()
+            written = components.mailbox_service.written
+            yield MailboxGauges(ledger, telemetry, written).run()
         else:
             yield InboxExpirer(ledger, telemetry, draining=components.inboxes.draining).run()
             events, keep = settings.events, settings.retention

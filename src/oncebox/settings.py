@@ -18,7 +18,7 @@ from oncebox.model.setting_rules import (
 )  # fmt: skip
 
 #: what a log or traceback must not show
-_SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
+_SECRET_FIELDS = frozenset({"database_url", "master_key", "sources", "mailboxes"})
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,7 +267,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     limit: PositiveSeconds = 60.0
 
 
-class MailboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MailboxWorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How mailboxes on other servers are read. All times are in seconds."""
 
     #: mailboxes that one process reads
@@ -388,13 +388,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     events: EventSettings = EventSettings()
     mail: MailSettings = MailSettings()
     reading: ReadingSettings = ReadingSettings()
-    mailboxes: MailboxSettings = MailboxSettings()
+    mailbox_worker: MailboxWorkerSettings = MailboxWorkerSettings()
     retention: RetentionSettings = RetentionSettings()
     parser: ParserSettings = ParserSettings()
     sends: SendSettings = SendSettings()
     log: LogSettings = LogSettings()
     #: sources of the tenant above, each a table ``[sources.NAME]``; they override the database
     sources: dict[str, dict[str, Any]] = {}
+    #: mailboxes of the tenant above, each a table ``[mailboxes.NAME]``; they override the database
+    mailboxes: dict[str, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
         """Show what is set, but nothing that is or may hold a secret."""

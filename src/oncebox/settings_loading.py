@@ -97,7 +97,8 @@ def setting_problem(path: tuple[str, ...], value: Any, *, is_text: bool) -> str:
         return f"{expectation(path)}, and is {_described_value(kind, value)}"
     if rule is not None and found != "" and not rule.holds(found):
         return f"{expectation(path)}, and is {_described_value(kind, found)}"
-    return _sources_problem(found) if path == ("sources",) else ""
+    find_problem = _TABLE_PROBLEMS.get(path)
+    return find_problem(found) if find_problem else ""
 
 
 def _described_value(kind: Any, value: Any) -> str:
@@ -128,11 +129,32 @@ def _sources_problem(tables: Mapping[str, Mapping[str, Any]]) -> str:
     return ""
 
 
+def _mailboxes_problem(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the first problem of a mailbox's table; its secrets are read later."""
+    from oncebox.model.mailboxes import mailbox_fields  # noqa: PLC0415 - few have mailboxes
+
+    for name, table in tables.items():
+        try:
+            mailbox_fields.fields_from_table(name, table, mailbox_fields.LocalMailboxFields)
+        except ConfigInvalid as error:
+            return f"has a mailbox that cannot be used: {error}"
+    return ""
+
+
+#: settings that are tables of tables, and what finds their problems
+_TABLE_PROBLEMS: dict[tuple[str, ...], Callable[[Mapping[str, Mapping[str, Any]]], str]] = {
+    ("sources",): _sources_problem,
+    ("mailboxes",): _mailboxes_problem,
+}
+
+
 def expectation(path: tuple[str, ...]) -> str:
     """Say what a setting must be, without its value, which may be a secret."""
     kind = _kinds().get(path)
     if kind is None:
         return "is a section; set the settings in it"
+    if path in _TABLE_PROBLEMS:
+        return f"must be tables [{path[0]}.NAME] in the settings file"
     if get_origin(kind) is Literal:
         return f"must be {' or '.join(get_args(kind))}"
     rule = SETTING_RULES.get(".".join(path))
@@ -258,7 +280,7 @@ def all_settings(
 
 def _leaf_paths(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for name, value in tree.items():
-        if isinstance(value, Mapping) and value and (*above, name) != ("sources",):
+        if isinstance(value, Mapping) and value and (*above, name) not in _TABLE_PROBLEMS:
             yield from _leaf_paths(value, (*above, name))
         else:
             yield (*above, name)

@@ -1,6 +1,7 @@
 """Composition root: builds components, ASGI application and SMTP server from settings."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
@@ -15,6 +16,7 @@ from oncebox.ledger.inboxes.domain_proofs import FindTxt
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
+from oncebox.model.mailboxes.mailbox_fields import DeclaredMailboxes
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.settings import Settings, SmtpSettings
 
@@ -79,6 +81,7 @@ async def open_components(
     is_sqlite = settings.database.startswith("sqlite:")
     if not is_sqlite:  # a missing or malformed key is reported before connecting
         startup.load_master_key(settings, may_create=False)
+    mailboxes = _declared_mailboxes(settings)
     database = startup.connect(settings.database, connections=settings.connections)
     try:
         await startup.prepare(
@@ -97,12 +100,25 @@ async def open_components(
             recheck=_recheck_rejected,
             judge_link=judge_link,
             find_txt=_txt_lookup(settings),
+            mailboxes=mailboxes,
         )
         telemetry.free_disk.set_function(lambda: components.disk_space.free)
         return components
     except BaseException:
         await database.close()
         raise
+
+
+def _declared_mailboxes(settings: Settings) -> DeclaredMailboxes:
+    """Return the mailboxes of the settings.
+
+    Raises: ConfigInvalid.
+    """
+    if not settings.mailboxes:
+        return DeclaredMailboxes()
+    from oncebox.mailboxes.declared_mailboxes import read_declared  # noqa: PLC0415 - few have any
+
+    return read_declared(settings.mailboxes, os.environ)
 
 
 def load_server() -> None:

@@ -57,12 +57,14 @@ def test_config_show_never_shows_a_secret(
         for name, value in values.items():
             monkeypatch.setenv(f"ONCEBOX_{name.replace('.', '__').upper()}", value)
         monkeypatch.setenv("ONCEBOX_SOURCES__SHOP__SECRETS", CANARY)
+        monkeypatch.setenv("ONCEBOX_MAILBOXES__SUPPORT__PASSWORD", CANARY)
         for name in ("ONCEBOX_API_KEY", "ONCEBOX_UNKNOWN"):
             monkeypatch.setenv(name, CANARY)
         monkeypatch.setenv("ONCEBOX_URL", f"https://u:{CANARY}@h")
     else:
         lines = [f'{name} = "{value}"' for name, value in values.items()]
         sources = f'[sources.shop]\nsecrets = ["{CANARY}"]\n[strange]\npassword = "{CANARY}"\n'
+        sources += f'[mailboxes.support]\npassword = "{CANARY}"\n'
         Path("oncebox.toml").write_text("\n".join([*lines, sources]))
     for options in ((), ("--json",), ("-q",)):
         answer = clean.type("config", "show", *options)
@@ -73,6 +75,7 @@ def test_config_show_never_shows_a_secret(
     assert found["master_key"]["value"] == "***"
     assert found["database_url"]["value"] == "postgresql://***@db/name?***"
     assert found["sources"]["value"] == "shop"
+    assert found["mailboxes"]["value"] == "support"
 
 
 def test_what_sounds_like_a_secret_is_hidden_unless_it_was_looked_at() -> None:

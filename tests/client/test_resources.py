@@ -8,8 +8,10 @@ import pytest
 
 from oncebox.client import submission
 from oncebox.client.sync import Client
-from oncebox.errors import KeyInvalid, NotFound, SourceUnknown, StateConflict
+from oncebox.client.sync.mailboxes import Mailboxes
+from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, SourceUnknown, StateConflict
 from oncebox.errors.http import FieldsInvalid, Forbidden, Unauthenticated
+from oncebox.model.mailboxes.mailbox_fields import MailboxFields
 from oncebox.schemas.sources import SourceChange, SourceFields
 from tests.client.conftest import Speaker
 from tests.support.lossy import lossy
@@ -73,6 +75,44 @@ def test_secrets_come_and_go_and_are_never_shown(client: Client) -> None:
     assert len(both) == 2
     assert [each.retired_at is None for each in left].count(True) == 1
     assert "second" not in repr(both)
+
+
+def test_a_mailbox_is_added_looked_at_changed_and_removed(
+    service: Running, speaker: Speaker
+) -> None:
+    def ask(question: Callable[[Any], Any]) -> Any:
+        return speaker.ask(service.url, question, key=service.key)
+
+    url = "imaps://ann@127.0.0.1:1"
+    made = ask(lambda c: c.mailboxes.add("team/eu", url, password="s3cret", poll_every=90))
+    found = ask(lambda c: c.mailboxes.get("team/eu"))
+    changed = ask(
+        lambda c: c.mailboxes.change("team/eu", url, password="s3cret", folders=["A", "B"])
+    )
+    tested = ask(lambda c: c.mailboxes.test("team/eu"))
+    paused = ask(lambda c: c.mailboxes.pause("team/eu", why="moving house"))
+    resynced = ask(lambda c: c.mailboxes.resync("team/eu"))
+    resumed = ask(lambda c: c.mailboxes.resume("team/eu"))
+    names = [each.name for each in ask(lambda c: c.mailboxes.list())]
+    gone = ask(lambda c: c.mailboxes.remove("team/eu"))
+
+    assert (made.id, made.poll_every) == (found.id, 90)
+    assert (changed.id, changed.poll_every) == (made.id, 60)
+    assert (tested.works, tested.code) == (False, "connect_failed")
+    assert (paused.paused, resumed.paused) == ("operator", None)
+    assert resynced.cursor_version == made.cursor_version + 1
+    assert names == ["team/eu"]
+    assert gone is None
+    with pytest.raises(NotFound):
+        ask(lambda c: c.mailboxes.get("team/eu"))
+    with pytest.raises(ConfigInvalid):
+        ask(lambda c: c.mailboxes.add("team/eu", "http://127.0.0.1"))
+
+
+def test_every_field_of_a_mailbox_can_be_given_by_the_client() -> None:
+    for function in (Mailboxes.add, Mailboxes.change):
+        taken = set(inspect.signature(function).parameters)
+        assert set(MailboxFields.__struct_fields__) <= taken
 
 
 def test_keys_are_made_used_and_revoked(service: Running, client: Client) -> None:

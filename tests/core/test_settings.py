@@ -178,7 +178,17 @@ def test_other_variables_are_left_alone() -> None:
         ),
         ("ONCEBOX_HTTP__PUBLIC_URL", "hooks.example.com", "ONCEBOX_HTTP__PUBLIC_URL must be a URL"),
         ("ONCEBOX_SOURCES", "stripe", "ONCEBOX_SOURCES must be tables [sources.NAME]"),
-        ("ONCEBOX_SOURCES__STRIPE", "stripe", "ONCEBOX_SOURCES must be tables [sources.NAME]"),
+        ("ONCEBOX_MAILBOXES", "support", "ONCEBOX_MAILBOXES must be tables [mailboxes.NAME]"),
+        (
+            "ONCEBOX_MAILBOXES__SUPPORT__COLOUR",
+            "red",
+            "ONCEBOX_MAILBOXES has a mailbox that cannot be used: colour of mailbox 'support'",
+        ),
+        (
+            "ONCEBOX_SOURCES__STRIPE",
+            "stripe",
+            "ONCEBOX_SOURCES must be tables [sources.NAME]",
+        ),
     ],
 )
 def test_a_bad_value_names_its_variable_and_what_is_expected(
@@ -229,6 +239,14 @@ def test_a_bad_value_in_the_file_names_its_key_and_is_not_quoted(elsewhere: Path
             "sources .*secrets of 'x' must be a list",
         ),
         ('[sources.x]\nscheme = "stripe"\ntries = 0', "sources .*tries of source 'x'"),
+        ("[mailboxes]\nlease = 5", "mailboxes .* must be tables"),
+        ("[mailboxes.x]\npassword = 5", "password of mailbox 'x' .*expected `str`, got `int`"),
+        ('[mailboxes.x]\nkind = "pop3"', "kind of mailbox 'x' .*write imap, jmap"),
+        ('[mailboxes.x]\nsince = "then"', "since of mailbox 'x' .*now, all or a number of days"),
+        ("[mailboxes.x]\npoll_every = 0", "poll_every of mailbox 'x'"),
+        ("[mailboxes.x]\nfolders = [5]", "folders of mailbox 'x'"),
+        ('[mailboxes.x]\napi = "mailpit"', "api of mailbox 'x' .*no such field"),
+        ('[mailboxes." x"]\nurl = "x"', "the name of a mailbox"),
     ],
 )
 def test_a_wrong_type_or_range_is_refused_with_name_finding_and_expectation(
@@ -396,6 +414,22 @@ def test_sources_are_tables_that_the_environment_may_change(elsewhere: Path) -> 
     assert settings.sources["a.b"] == {"scheme": "github"}
 
 
+def test_mailboxes_are_tables_that_the_environment_may_change(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text(
+        '[mailboxes.support]\nurl = "imaps://ann@imap.example.com"\npassword = "env:A"\n'
+        '[mailboxes."a.b"]\nkind = "rest"\napi = "generic-rest"\ntable = { list_path = "/" }\n'
+    )
+
+    settings = load_settings({"ONCEBOX_MAILBOXES__SUPPORT__POLL_EVERY": "5"})
+
+    assert settings.mailboxes["support"] == {
+        "url": "imaps://ann@imap.example.com",
+        "password": "env:A",
+        "poll_every": "5",
+    }
+    assert set(settings.mailboxes) == {"support", "a.b"}
+
+
 def test_settings_show_nothing_that_may_be_a_secret() -> None:
     settings = load_settings(
         {
@@ -403,6 +437,7 @@ def test_settings_show_nothing_that_may_be_a_secret() -> None:
             "ONCEBOX_DATABASE_URL": "postgresql://user:CANARY@host/db",
             "ONCEBOX_SOURCES__STRIPE__SCHEME": "stripe",
             "ONCEBOX_SOURCES__STRIPE__SECRETS": "CANARY",
+            "ONCEBOX_MAILBOXES__SUPPORT__PASSWORD": "CANARY",
             "ONCEBOX_TENANT": "acme",
         }
     )

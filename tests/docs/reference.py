@@ -34,6 +34,7 @@ from oncebox.model.inboxes import artifact, inbox
 from oncebox.model.inboxes.artifact import CONFLICTS, ArtifactState
 from oncebox.model.inboxes.inbox import InboxPolicy, InboxState
 from oncebox.model.inboxes.received_mail import VERDICT_DETAILS, AuthResult
+from oncebox.model.mailboxes.mailbox_fields import LocalMailboxFields, MailboxFields
 from oncebox.model.sends.send import SendState
 from oncebox.model.webhooks import source
 from oncebox.model.webhooks.source import Source
@@ -213,6 +214,16 @@ def _source() -> str:
     return _table(("field", "default", "meaning"), rows)
 
 
+def _mailbox() -> str:
+    meanings = dict([*_meanings(MailboxFields), *_meanings(LocalMailboxFields)])
+    rows = (
+        (f"`{name}`", f"`{value}`" if (value := getattr(plain, name)) else "", meanings[name])
+        for plain in (LocalMailboxFields(),)
+        for name in plain.__struct_fields__
+    )
+    return _table(("field", "default", "meaning"), rows)
+
+
 def _sightings() -> str:
     rows = ((f"`{DuplicateClass[name]}`", meaning) for name, meaning in _meanings(DuplicateClass))
     return _table(("class", "meaning"), rows)
@@ -254,12 +265,18 @@ def _settings() -> str:
         "## Source fields\n\nFields of a [webhook source](../sources.md), in the file below "
         "`[sources.NAME]`, which also has `secrets` and `public_id`."
     )
+    mailboxes = (
+        "## Mailbox fields\n\nFields of a [mailbox](../mailboxes.md), in the file below "
+        "`[mailboxes.NAME]`. The password, the keys and `ca` may be references, `env:NAME` or "
+        "`file:PATH`."
+    )
     rows = (
         (f"`{'.'.join(path)}`", f"`ONCEBOX_{'__'.join(path).upper()}`", default, meaning)
         for path, default, meaning in _fields(Settings)
     )
     settings = _table(("in the file", "environment", "default", "meaning"), rows)
-    return _page("Settings", intro, f"{settings}\n\n{sources}\n\n{_source()}")
+    tables = f"{sources}\n\n{_source()}\n\n{mailboxes}\n\n{_mailbox()}"
+    return _page("Settings", intro, f"{settings}\n\n{tables}")
 
 
 def metrics() -> list[tuple[str, str, Sequence[str], str]]:

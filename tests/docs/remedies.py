@@ -165,9 +165,10 @@ LABELS: dict[str, str] = {
         "how it ended; of a wait `granted`, `conflict`, `timeout`, `inbox_closed`, or an error code"
     ),
     "group": "what was committed together: `accept`, `settle`, `mail`, `artifacts`",
-    "kind": "`code` or `link`; of a provider: the kind of transport",
+    "kind": "`code` or `link`; of a provider: the kind of transport; of a mailbox: how it is read",
     "layer": "what was duplicated: `delivery`, `message` or `send`",
-    "list": "which list was read: `events`",
+    "list": "which list was read: `events`, `messages` or `mailboxes`",
+    "mailbox": "the name of the mailbox",
     "outcome": "how a try, an effect or an action ended; of inbound mail what became of it",
     "path": "what met the error: `webhook`, `smtp`, `api`, `accept` in a program, or a worker",
     "provider": "the provider whose webhook brought a mail",
@@ -176,6 +177,7 @@ LABELS: dict[str, str] = {
     "source": "the source's name; mail is `@mail`",
     "state": "of a delivery its state; of a source: `ready`, `paused` or `unready`",
     "status": "of HTTP the status; of mail how far it was parsed; of a send its state",
+    "tenant": "whose mailbox it is",
     "what": "what a provider reported, such as `bounced`",
     "why": "why a connection was closed",
 }

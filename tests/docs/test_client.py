@@ -28,9 +28,10 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 
 
 def test_the_page_runs_from_top_to_bottom(
-    service: Running, capsys: pytest.CaptureFixture[str]
+    service: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, source, worker, submitting, effects, looking, errors = blocks(PAGE, "python")
+    monkeypatch.setenv("IMAP_PASSWORD", "s3cret")
+    start, source, worker, submitting, effects, looking, mailbox, errors = blocks(PAGE, "python")
     names: dict[str, Any] = {}
     try:
         _run(start, names)
@@ -43,6 +44,7 @@ def test_the_page_runs_from_top_to_bottom(
         _run(submitting, names)
         names["client"].sources.add("orders", "standard-webhooks")
         consumed = names["consume"]([("m-1", "{}"), ("", "{}"), ("m-1", "{}")])
+        _run(mailbox.replace("imap.example.com", "127.0.0.1:1"), names)
         _run(errors, names)
     finally:
         names["client"].close()
@@ -53,6 +55,7 @@ def test_the_page_runs_from_top_to_bottom(
     assert [line[-14:] for line in printed if line.startswith(first)] == ["['open-issue']"]
     assert len(names["charges"]) == 1
     assert consumed == ["m-1", "m-1"]
+    assert printed[-2] in {"waiting False", "failing False"}
     assert printed[-1].startswith("not_found 404 ")
 
 

@@ -1,11 +1,15 @@
-"""The page about IMAP names every setting and every failure."""
+"""The pages about mailboxes: IMAP names every setting and failure, the settings file is read."""
 
 import re
 from pathlib import Path
 
 import msgspec
 
+from oncebox.mailboxes.declared_mailboxes import read_declared
 from oncebox.mailboxes.imap_config import ImapConfig
+from oncebox.settings_loading import load_settings
+from tests.docs.page import blocks
+from tests.docs.reference import DOCS
 from tests.project.tree import PACKAGE, ROOT
 
 PAGE = (ROOT / "docs" / "imap.md").read_text()
@@ -30,3 +34,12 @@ def test_the_page_names_every_failure() -> None:
 
     assert len(codes) > 15
     assert {code for code in codes - _FOREIGN if f"`{code}`" not in PAGE} == set()
+
+
+def test_the_mailbox_in_the_settings_file_is_one(tmp_path: Path) -> None:
+    (written,) = blocks(DOCS / "mailboxes.md", "toml")
+    (tmp_path / "oncebox.toml").write_text(written)
+    settings = load_settings({"ONCEBOX_CONFIG": str(tmp_path / "oncebox.toml")})
+    declared = read_declared(settings.mailboxes, {"IMAP_PASSWORD": "s3cret"})
+
+    assert [each.account for each in declared.drafts] == ["ann at imap.example.com"]

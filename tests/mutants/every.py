@@ -20,6 +20,7 @@ from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
 from tests.mutants.keys import KEYS
 from tests.mutants.links import LINKS
+from tests.mutants.mailbox_management import MAILBOX_MANAGEMENT
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.observing import OBSERVING
@@ -74,6 +75,7 @@ EVERY = (
     *UPKEEP,
     *OBSERVING,
     *IMAP,
+    *MAILBOX_MANAGEMENT,
     *HTTP_MAILBOXES,
     *OPERATORS,
 )

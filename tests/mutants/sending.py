@@ -66,7 +66,7 @@ SENDING = (
         "a password taken from the command line",
         (
             Patch(
-                "src/oncebox/cli/commands/transport.py",
+                "src/oncebox/cli/configuration_options.py",
                 "    text = options.read_secret(typed)",
                 "    text = options.read_secret(typed) if typed == '-' else typed",
             ),

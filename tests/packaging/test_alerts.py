@@ -60,6 +60,8 @@ WELL = {
     'oncebox_waits_total{end="timeout"}': "0+5x400",
     'oncebox_waits_total{end="granted"}': "0+5x400",
     'oncebox_rejected_total{class="wrong_source"}': "0x400",
+    'oncebox_mailbox_lag_seconds{tenant="default",mailbox="support"}': "0 30x399",
+    'oncebox_mailbox_paused{tenant="default",mailbox="support"}': "0x400",
 }
 #: alerts, and how the series differ when they fire
 ILL: dict[str, dict[str, str]] = {
@@ -75,6 +77,12 @@ ILL: dict[str, dict[str, str]] = {
     "OnceboxSourceSilent": {'oncebox_accepted_total{source="shop"}': "0+1x100 100x299"},
     "OnceboxInboxesMissed": {"oncebox_inboxes_missed_total": "0x398 1x1"},
     "OnceboxMailMissing": {'oncebox_waits_total{end="granted"}': "0+5x390 1950x9"},
+    "OnceboxMailboxBehind": {
+        'oncebox_mailbox_lag_seconds{tenant="default",mailbox="support"}': "0x390 0+300x9"
+    },
+    "OnceboxMailboxPaused": {
+        'oncebox_mailbox_paused{tenant="default",mailbox="support"}': "0x397 1x2"
+    },
     "OnceboxWrongSource": {'oncebox_rejected_total{class="wrong_source"}': "0x397 0+5x2"},
 }
 

@@ -1,8 +1,9 @@
 """Hooks for schemathesis: what the API asks for, and no schema can say.
 
 Every request has an Idempotency-Key of its own, every mail is one that can be sent, every source
-one that can be added. An integer may be written 1.0 by the schema, and not by us. The key that is
-used here is never revoked: all that comes after it would be refused, and nothing checked.
+and mailbox one that can be added. An integer may be written 1.0 by the schema, and not by us. The
+key that is used here is never revoked: all that comes after it would be refused, and nothing
+checked.
 """
 
 import os
@@ -55,6 +56,9 @@ SOURCE = {
     "inbound": None,
     "inbox": "inb_1",
 }
+#: and for mailboxes; nobody listens there
+MAILBOX = {"kind": "imap", "url": "imaps://ann@127.0.0.1:1", "password": "secret"}
+_MAILBOX_NUMBERS = ("since", "poll_every", "poll_after")
 #: and for events
 EVENT = {"key": "k", "type": "paid", "headers": [["X-A", "b"]], "order_key": None}
 #: the id of the key that is used here
@@ -87,15 +91,22 @@ def _good_body(path: str, made_up: dict[str, Any]) -> dict[str, Any]:
         body = {**body, "address": f"{uuid4()}@example.org"}
     if path == "/v1/keys" and "read:text" in body["scopes"]:
         body = {**body, "scopes": ["agent", "read:text"]}
-    if path in {"/v1/sources", "/v1/sources/{name}"}:
-        body = {
-            name: SOURCE.get(name, value) if value is not None else None
-            for name, value in body.items()
-        }
     if path == "/v1/deliveries":
         body = _event(body)
     if path == "/v1/deliveries/batch":
         body = {"deliveries": [_event(each) for each in body["deliveries"][:100]]}
+    return _good_configuration(path, body)
+
+
+def _good_configuration(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    if path in {"/v1/sources", "/v1/sources/{name}"}:
+        return {
+            name: SOURCE.get(name, value) if value is not None else None
+            for name, value in body.items()
+        }
+    if path in {"/v1/mailboxes", "/v1/mailboxes/{name}"}:
+        name = {"name": str(uuid4())} if "name" in body else {}
+        return MAILBOX | name | {each: body[each] for each in _MAILBOX_NUMBERS if each in body}
     return body
 
 

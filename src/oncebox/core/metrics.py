@@ -293,7 +293,7 @@ class Telemetry:
         "Mails that were read, by kind of mailbox and outcome",
         "kind",
         "outcome",
-        known=product(MailboxKind, ["new", "duplicate", "skipped"]),
+        known=product(MailboxKind, ["new", "duplicate", "skipped", "unrouted"]),
     )
     mailbox_failures = Metric(
         Counter,
@@ -301,6 +301,41 @@ class Telemetry:
         "Failures to read a mailbox, by kind; the log has their codes",
         "kind",
         known=MailboxKind,
+    )
+    mailbox_timeouts = Metric(
+        Counter,
+        "oncebox_mailbox_timeouts",
+        "Failures to read a mailbox because its server did not answer in time, by kind",
+        "kind",
+        known=MailboxKind,
+    )
+    mailbox_lag = Metric(
+        Gauge,
+        "oncebox_mailbox_lag_seconds",
+        "How long the next read of a mailbox is overdue; 0 while it is paused",
+        "tenant",
+        "mailbox",
+    )
+    mailbox_last_success = Metric(
+        Gauge,
+        "oncebox_mailbox_last_success_timestamp_seconds",
+        "When a mailbox was last read, in seconds since 1970; 0: never",
+        "tenant",
+        "mailbox",
+    )
+    mailbox_remaining = Metric(
+        Gauge,
+        "oncebox_mailbox_remaining",
+        "Mails of a mailbox that are still to be read, where its server says so",
+        "tenant",
+        "mailbox",
+    )
+    mailbox_paused = Metric(
+        Gauge,
+        "oncebox_mailbox_paused",
+        "1 while a mailbox is paused, by an operator or after failures",
+        "tenant",
+        "mailbox",
     )
     mailbox_lease_conflicts = Metric(
         Counter,

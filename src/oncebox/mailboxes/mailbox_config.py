@@ -1,17 +1,35 @@
-"""Mailbox configurations, stored encrypted; opening the reader of one."""
+"""Mailbox configurations, built from fields and stored encrypted; opening and probing a reader."""
+
+import asyncio
+import shlex
+from typing import Any
 
 import msgspec
 
 from oncebox.errors import ConfigInvalid
-from oncebox.mailboxes.access_tokens import AccessTokens, TokenSource
+from oncebox.mailboxes.access_tokens import (
+    AccessTokens,
+    TokenCommand,
+    TokenSource,
+    TokenUrl,
+    check_token_source,
+)
 from oncebox.mailboxes.gmail import GmailConfig
 from oncebox.mailboxes.graph import GraphConfig
-from oncebox.mailboxes.http_readers import check_http_config, open_http_reader
+from oncebox.mailboxes.http_readers import http_config, open_http_reader
 from oncebox.mailboxes.imap import ImapReader
-from oncebox.mailboxes.imap_config import ImapConfig, check_imap_config
+from oncebox.mailboxes.imap_config import ImapConfig, imap_config
 from oncebox.mailboxes.inbox_apis import RestConfig
 from oncebox.mailboxes.jmap import JmapConfig
-from oncebox.mailboxes.reader import MailboxPage, MailboxProbe, MailboxReader, PageLimits
+from oncebox.mailboxes.reader import (
+    MailboxFailure,
+    MailboxPage,
+    MailboxProbe,
+    MailboxReader,
+    PageLimits,
+)
+from oncebox.model.mailboxes.mailbox_fields import MailboxDraft, MailboxFields, check_fields
+from oncebox.model.validation import check_name
 
 ReaderConfig = ImapConfig | JmapConfig | GmailConfig | GraphConfig | RestConfig
 
@@ -36,6 +54,81 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return self.reader.account
 
 
+# from fields
+
+#: fields of a mailbox, and what they are called in the configuration of its reader
+_HTTP_NAMES = {
+    "jmap": {"url": "url", "username": "username", "password": "password", "api_key": "api_token"},
+    "gmail": {"url": "url", "username": "user"},
+    "graph": {"url": "url", "username": "user"},
+    "rest": {"url": "url", "username": "username", "api_key": "key", "api": "api",
+             "api_inbox": "inbox", "table": "table"},
+}  # fmt: skip
+_FOLDER_NAMES = {"jmap": "folder", "gmail": "label", "graph": "folder"}
+
+
+def draft_mailbox(name: str, fields: MailboxFields) -> MailboxDraft:
+    """Check the name and all fields of a mailbox; nothing is connected.
+
+    Raises: ConfigInvalid.
+    """
+    check_name(name, "mailbox")
+    check_fields(name, fields)
+    config = _build_config(fields)
+    return MailboxDraft(
+        name=name, fields=fields, account=config.account, config=encode_config(config)
+    )
+
+
+def _build_config(fields: MailboxFields) -> MailboxConfig:
+    token = _token_source(fields)
+    shared: dict[str, Any] = {"since": fields.since, "ca": fields.ca}
+    if fields.kind == "imap":
+        imap = imap_config(
+            fields.url,
+            username=fields.username or None,
+            password=fields.password or None,
+            token=None if token is None else msgspec.to_builtins(token),
+            folders=fields.folders or None,
+            **shared,
+        )
+        return MailboxConfig(reader=imap)
+    if token is not None:
+        check_token_source(token)
+    elif fields.kind in {"gmail", "graph"}:
+        raise ConfigInvalid(
+            f"{fields.kind} needs access tokens: token_url with client_id and refresh_token, or on "
+            "the machine of the service token_command"
+        )
+    for name, reader_name in _HTTP_NAMES[fields.kind].items():
+        if value := getattr(fields, name):
+            shared[reader_name] = value
+    if fields.folders:
+        shared[_FOLDER_NAMES[fields.kind]] = fields.folders[0]
+    return MailboxConfig(reader=http_config(type=fields.kind, **shared), token=token)
+
+
+def _token_source(fields: MailboxFields) -> TokenSource | None:
+    command: str = getattr(fields, "token_command", "")
+    if command:
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError:
+            raise ConfigInvalid("the token command has an open quotation mark; close it") from None
+        return TokenCommand(words=words or ("",))
+    if not fields.token_url:
+        return None
+    return TokenUrl(
+        url=fields.token_url,
+        client_id=fields.client_id,
+        client_secret=fields.client_secret,
+        refresh_token=fields.refresh_token,
+        scope=fields.scope,
+    )
+
+
+# stored
+
 _DECODER = msgspec.json.Decoder(MailboxConfig)
 
 
@@ -59,15 +152,23 @@ def decode_config(data: bytes) -> MailboxConfig:
         ) from None
 
 
-def check_config(config: MailboxConfig) -> None:
-    """Check a configuration; nothing is connected.
+#: seconds of a probe, below the deadline of a client
+_PROBE_WITHIN = 20.0
 
-    Raises: ConfigInvalid.
+
+async def probe_mailbox(config: bytes) -> MailboxProbe:
+    """Connect and log in with a decrypted configuration; read no mail.
+
+    Raises: ConfigInvalid, MailboxFailure.
     """
-    if isinstance(config.reader, ImapConfig):
-        check_imap_config(config.reader)
-    else:
-        check_http_config(config.reader)
+    reader = open_reader(decode_config(config))
+    try:
+        async with asyncio.timeout(_PROBE_WITHIN):
+            return await reader.probe()
+    except TimeoutError:
+        raise MailboxFailure("timed_out") from None
+    finally:
+        await reader.close()
 
 
 def open_reader(config: MailboxConfig) -> MailboxReader:

@@ -29,7 +29,6 @@ TYPE_DESCRIPTIONS = {
     bool: "true or false",
     HostName: "a host name, such as mail.example.com",
     Url: "a URL, such as https://hooks.example.com",
-    dict[str, dict[str, Any]]: "tables [sources.NAME] in the settings file",
 }
 
 _HOST = re.compile(r"[A-Za-z0-9._:%-]{0,253}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from oncebox.errors import BodyTooLarge, HeaderInvalid, KeyInvalid
+from oncebox.errors import BodyTooLarge, ConfigInvalid, HeaderInvalid, KeyInvalid
 from oncebox.model.deliveries.delivery import Headers
 
 #: milliseconds since 1970
@@ -51,6 +51,18 @@ def body_digest(tenant: str, source: str, fingerprint: bytes) -> bytes:
 def digest(text: bytes) -> bytes:
     """Return the first half of a SHA-256."""
     return hashlib.sha256(text).digest()[:16]
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse a name of a transport or mailbox that could not be shown or typed.
+
+    Raises: ConfigInvalid.
+    """
+    if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable() or name != name.strip():
+        raise ConfigInvalid(
+            f"the name of a {what} has 1 to {_LONGEST_NAME} printable characters, and no "
+            "blank at its ends"
+        )
 
 
 @lru_cache(1024)

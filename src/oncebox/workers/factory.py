@@ -20,9 +20,11 @@ from oncebox.workers.deliveries.send_evidence import (
 from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from oncebox.workers.mail.parser_pool import ParserPool
 from oncebox.workers.mail.sender_authentication import make_authenticator
+from oncebox.workers.mailboxes.declaration import MailboxDeclarer
 from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
 from oncebox.workers.mailboxes.routing import MailboxRouter, open_mailbox
 from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
+from oncebox.workers.maintenance.mailbox_gauges import MailboxGauges
 from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
 from oncebox.workers.sends.send_worker import SendWorker
@@ -130,14 +132,22 @@ class Workers:
         """Return the worker that reads mailboxes on other servers."""
         components = self._components
         router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
+        declarer = MailboxDeclarer(
+            components.ledger,
+            components.mailbox_service,
+            components.declared_mailboxes,
+            self._telemetry,
+            tenant=self._settings.tenant,
+        )
         return MailboxWorker(
             components.ledger,
             partial(open_mailbox, components.mailbox_cipher),
             router,
             self._telemetry,
-            self._settings.mailboxes,
+            self._settings.mailbox_worker,
             name=self._worker_name,
             random=random.random,
+            declare=declarer,
         )
 
     def send_worker(self) -> SendWorker:
@@ -203,6 +213,11 @@ class Workers:
         components.outbox.fail_open_sender = worker
         components.exit_stack.push_async_callback(worker.close)
         return worker
+
+    def mailbox_gauges(self) -> MailboxGauges:
+        """Return the gauges of mailboxes."""
+        components = self._components
+        return MailboxGauges(components.ledger, self._telemetry, components.mailbox_service.written)
 
     def backlog_gauges(self) -> BacklogGauges:
         """Return what counts the deliveries that are not done."""

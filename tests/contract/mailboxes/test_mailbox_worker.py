@@ -23,7 +23,7 @@ from oncebox.mailboxes.reader import (
 )
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions
 from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, NewMailbox
-from oncebox.settings import MailboxSettings
+from oncebox.settings import MailboxWorkerSettings
 from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
 from oncebox.workers.mailboxes.routing import MailboxRouter
 from tests.support.clerk import TENANT
@@ -135,7 +135,7 @@ class House:
             lambda mailbox: Reader(self.servers[mailbox.name]),
             router,
             components.telemetry,
-            MailboxSettings(**{"poll": 0.02, "lease": 2.0, **changes}),
+            MailboxWorkerSettings(**{"poll": 0.02, "lease": 2.0, **changes}),
             name=name,
             random=lambda: 0.0,
         )

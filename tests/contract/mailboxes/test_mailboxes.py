@@ -259,3 +259,14 @@ def test_a_page_may_hold_one_mail_twice(clerk: Clerk) -> None:
     page = store(clerk, lease, 0, [mail(1), mail(1)])
 
     assert page == StoredPage(1, new=1, replays=1)
+
+
+def test_a_mail_for_no_inbox_is_no_duplicate(clerk: Clerk) -> None:
+    added(clerk)
+    _, lease = claimed(clerk)
+    page = store(clerk, lease, 0, [mail(1), MailToStore("uid:2", ())])
+    again = store(clerk, lease, 1, [mail(1), MailToStore("uid:2", ())])
+
+    assert (page.new, page.duplicates, page.replays) == (1, 0, 0)
+    assert (again.new, again.duplicates, again.replays) == (0, 0, 2)
+    assert stored(clerk).figures.duplicates == 0

@@ -21,6 +21,7 @@ SPOILT = [CANARY, [CANARY], {"x": CANARY}, CANARY * 10_000, f"\x00{CANARY}", 1]
 SEEN = {
     "name", "scheme", "public_id", "worker", "why", "options", "expect", "after", "attempt_id",
     "label", "local", "metadata", "event_type", "entity_id", "template", "inbox",
+    "username", "address", "trust_results", "push",
 }  # fmt: skip
 #: what is told back to who said it; that it is sealed, tests of attempts show
 TOLD = {("doneAction", "result")}

@@ -27,11 +27,15 @@ KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
 }
 CLOSED = [route for route in ROUTES if not (route.is_open or route.opened_by)]
 MAIL = {"sender": "shop@example.com", "to": "ann@example.org", "text": "Thank you."}
+#: nobody listens there
+MAILBOX = {"url": "imaps://ann@127.0.0.1:1", "password": "s3cret"}
 #: bodies that fit, by type; every other body has no field that must be given
 BODIES: dict[str, Any] = {
     "NewKey": {"scopes": ["agent"]},
     "NewTenant": {"name": "third"},
     "NewSource": {"name": "new", "scheme": "none", "allow_unsigned": True},
+    "NewMailbox": {"name": "new", **MAILBOX},
+    "ChangedMailbox": MAILBOX,
     "NewSecret": {"secret": "s3cret"},
     "ReplayDelivery": {"why": "because"},
     "HoldDelivery": {"why": "because"},
@@ -91,6 +95,7 @@ async def build(api: Api) -> World:
     await api.call("POST", "/v1/attempts/try-1/actions/verify", {})
     sent = (await api.call("POST", "/v1/sends", MAIL)).json()
     listed = (await api.call("PUT", "/v1/suppressions", {"address": "listed@example.org"})).json()
+    await api.call("POST", "/v1/mailboxes", {"name": "support", **MAILBOX})
     return World({
         "sources": {"name": "shop", "id": source["secrets"][0]["id"]},
         "keys": {"id": key["id"]},
@@ -99,6 +104,7 @@ async def build(api: Api) -> World:
         "domains": {"name": "mine.test"},
         "inboxes": {"id": inbox["id"]},
         "attempts": {"id": "try-1", "name": "verify"},
+        "mailboxes": {"name": "support"},
         "messages": {"id": await _message(api), "number": "1"},
         "sends": {"id": sent["id"]},
         "transports": {"name": "log"},

@@ -1,15 +1,19 @@
 """`oncebox mailbox add|change|list|show|test|pause|resume|resync|remove`: mail elsewhere."""
 
-import os
-import shlex
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from oncebox.cli import options
+from oncebox.cli.configuration_options import (
+    FILE_TYPE,
+    SECRET_METAVAR,
+    check_one_input,
+    fetch_secret,
+    read_json_table,
+    read_pem,
+)
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import (
     AuditOptions,
@@ -22,51 +26,45 @@ from oncebox.cli.options import (
 from oncebox.cli.output import failures
 from oncebox.cli.output.times import ago, duration, iso_time, parse_duration
 from oncebox.components import Components
-from oncebox.core import ids
 from oncebox.db.database import Transaction
-from oncebox.errors import ConfigInvalid
-from oncebox.ledger.admin import sources
-from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
-from oncebox.ledger.ciphers import MailboxCipher
-from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.notifications import MAILBOXES
 from oncebox.mailboxes import mailbox_config as configs
-from oncebox.mailboxes.access_tokens import TokenCommand, TokenSource, TokenUrl
-from oncebox.mailboxes.http_readers import http_config
-from oncebox.mailboxes.imap_config import imap_config
-from oncebox.mailboxes.mailbox_config import MailboxConfig
 from oncebox.mailboxes.reader import MailboxFailure, MailboxProbe
-from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, NewMailbox
+from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, MailboxOrigin
+from oncebox.model.mailboxes.mailbox_fields import (
+    SECRET_FIELDS,
+    LocalMailboxFields,
+    MailboxDraft,
+    fields_from_table,
+)
+from oncebox.schemas.mailboxes import mailbox_schema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SECRET_METAVAR = "env:NAME|file:PATH|-"  # noqa: S105 - a placeholder in the help
-_FILE_TYPE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_MAX_NAME_LENGTH = 100
 _KINDS = [str(each) for each in MailboxKind if each is not MailboxKind.PROGRAM]
-_SECRETS = ("password", "api_key", "client_secret", "refresh_token")
-_MILLISECONDS = 1000
 
 #: flag, click parameters, help
 _OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("--kind", {"type": click.Choice(_KINDS)}, "Kind of mailbox.  [imap]"),
     ("--username", {"metavar": "TEXT"}, "User name, if the URL has none."),
-    ("--password", {"metavar": _SECRET_METAVAR}, "Password reference; - prompts."),
-    ("--api-key", {"metavar": _SECRET_METAVAR}, "jmap, rest: API key reference."),
+    ("--password", {"metavar": SECRET_METAVAR}, "Password reference; - prompts."),
+    ("--api-key", {"metavar": SECRET_METAVAR}, "jmap, rest: API key reference."),
     ("--token-command", {"metavar": "COMMAND"}, "Program that prints an access token."),
     ("--token-url", {"metavar": "URL"}, "OAuth token endpoint."),
     ("--client-id", {"metavar": "TEXT"}, "OAuth client id."),
-    ("--client-secret", {"metavar": _SECRET_METAVAR}, "OAuth client secret reference."),
-    ("--refresh-token", {"metavar": _SECRET_METAVAR}, "OAuth refresh token reference."),
+    ("--client-secret", {"metavar": SECRET_METAVAR}, "OAuth client secret reference."),
+    ("--refresh-token", {"metavar": SECRET_METAVAR}, "OAuth refresh token reference."),
     ("--scope", {"metavar": "TEXT"}, "OAuth scope."),
     ("--folder", {"metavar": "NAME", "multiple": True},
      "Folder to read; imap: repeatable; gmail: label.  [inbox]"),
     ("--api", {"metavar": "NAME"}, "rest: name of the API, such as agentmail."),
     ("--api-inbox", {"metavar": "ID"}, "rest: id of the inbox at the API."),
+    ("--table", {"type": FILE_TYPE, "metavar": "FILE"},
+     "rest: JSON file with the table of generic-rest."),
     ("--since", {"metavar": "now|all|DAYS"}, "Where the first read begins.  [now]"),
-    ("--ca", {"type": _FILE_TYPE, "metavar": "FILE"}, "File with further CA certificates."),
+    ("--ca", {"type": FILE_TYPE, "metavar": "FILE"}, "File with further CA certificates."),
     ("--inbox", {"metavar": "ID"}, "Inbox of all its mail.  [by recipient]"),
     ("--address", {"metavar": "ADDRESS"}, "Mail address of the mailbox."),
     ("--trust-results", {"metavar": "SERVER"},
@@ -86,114 +84,21 @@ def mailbox_options(command: F) -> F:
     return command
 
 
-# configuration
+def _draft(name: str, url: str | None, typed: Mapping[str, Any]) -> MailboxDraft:
+    """Return the mailbox of the options; secrets and files are read now.
 
-
-def _config(url: str | None, typed: Mapping[str, Any]) -> MailboxConfig:
-    """Return the configuration of the options; secrets are read now.
-
-    Raises: ConfigInvalid.
+    Raises: ConfigInvalid, SecretUnavailable.
     """
-    if sum(typed[name] == "-" for name in _SECRETS) > 1:
-        raise click.UsageError("standard input holds only one secret; give the others by file:")
-    given = {name: value for name, value in typed.items() if value not in (None, ())}
-    given |= {name: _fetch_secret(given[name]) for name in _SECRETS if name in given}
-    kind = given.get("kind", "imap")
-    token = _token_source(given)
-    ca = _read_pem(given["ca"]) if "ca" in given else ""
-    shared = {"since": _since(given.get("since", "now")), "ca": ca}
-    if kind == "imap":
-        fields = {
-            "username": given.get("username"),
-            "password": given.get("password"),
-            "token": None if token is None else msgspec.to_builtins(token),
-            "folders": list(given["folder"]) if "folder" in given else None,
-        }
-        return MailboxConfig(reader=imap_config(url or "", **fields, **shared))
-    return MailboxConfig(reader=http_config(type=kind, **_http_fields(kind, url, given), **shared),
-                         token=token)  # fmt: skip
-
-
-def _http_fields(kind: str, url: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    names = {
-        "jmap": {"username": "username", "password": "password", "api_key": "api_token"},
-        "gmail": {"username": "user"},
-        "graph": {"username": "user"},
-        "rest": {"api": "api", "api_inbox": "inbox", "api_key": "key", "username": "username"},
-    }[kind]
-    folder = {"jmap": "folder", "gmail": "label", "graph": "folder"}.get(kind)
-    fields = {field: given[name] for name, field in names.items() if name in given}
-    if url:
-        fields["url"] = url
-    if folder and "folder" in given:
-        fields[folder] = given["folder"][0]
-    return fields
-
-
-def _token_source(given: Mapping[str, Any]) -> TokenSource | None:
-    if "token_command" in given:
-        return TokenCommand(words=tuple(shlex.split(given["token_command"])))
-    if "token_url" not in given:
-        return None
-    if "client_id" not in given or "refresh_token" not in given:
-        raise click.UsageError("a token endpoint needs --client-id and --refresh-token")
-    names = ("client_id", "client_secret", "refresh_token", "scope")
-    return TokenUrl(
-        url=given["token_url"], **{name: given[name] for name in names if name in given}
-    )
-
-
-def _since(typed: str) -> str | int:
-    if typed in {"now", "all"}:
-        return typed
-    if not typed.isdecimal():
-        raise click.BadParameter("write now, all or a number of days", param_hint="--since")
-    return int(typed)
-
-
-def _fetch_secret(typed: str) -> str:
-    text = options.read_secret(typed)
-    sources.check_secret(text)
-    return sources.resolve_reference(text, os.environ) if sources.is_reference(text) else text
-
-
-def _read_pem(path: Path) -> str:
-    try:
-        return path.read_text("ascii")
-    except (OSError, UnicodeError) as error:
-        raise ConfigInvalid(
-            f"the certificates in {path} cannot be read; give them in PEM format"
-        ) from error
-
-
-def _check_name(name: str) -> None:
-    if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
-        raise ConfigInvalid(
-            f"the name of a mailbox has 1 to {_MAX_NAME_LENGTH} printable characters, and no "
-            "blank at its ends"
-        )
-
-
-def _new_mailbox(
-    components: Components, tenant: str, name: str, config: MailboxConfig, typed: Mapping[str, Any]
-) -> NewMailbox:
-    cipher = components.mailbox_cipher
-    times = {
-        field: round(typed[field] * _MILLISECONDS)
-        for field in ("poll_every", "poll_after")
-        if typed[field] is not None
-    }
-    return NewMailbox(
-        name=name,
-        kind=MailboxKind(config.kind),
-        account=config.account,
-        config=cipher.encrypt(tenant, name, configs.encode_config(config)),
-        address=typed["address"] or "",
-        authserv=(typed["trust_results"] or "").lower(),
-        inbox_id=typed["inbox"],
-        push_source=typed["push"],
-        **times,
-    )
+    check_one_input(typed[each] for each in SECRET_FIELDS)
+    given = {each: value for each, value in typed.items() if value not in (None, ())}
+    given |= {each: fetch_secret(given[each]) for each in SECRET_FIELDS if each in given}
+    for each, read in (("ca", read_pem), ("table", read_json_table)):
+        if each in given:
+            given[each] = read(given[each])
+    if "folder" in given:
+        given["folders"] = list(given.pop("folder"))
+    fields = fields_from_table(name, given | {"url": url or ""}, LocalMailboxFields)
+    return configs.draft_mailbox(name, fields)
 
 
 # commands
@@ -232,13 +137,10 @@ def add(
 
     Passwords and keys are read now and stored encrypted.
     """
-    _check_name(name)
-    config = _config(url, typed)
+    draft = _draft(name, url, typed)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> Mailbox:
-        _require_inbox(tx, entry.tenant, typed["inbox"])
-        new = _new_mailbox(components, entry.tenant, name, config, typed)
-        return mailboxes.add(tx, ids.new("mbx"), new, entry)
+        return components.mailbox_service.add(tx, draft, entry)
 
     _change_mailbox(call, write, "added", {"tenant": tenant, "who": who, "why": why}, create=True)
 
@@ -262,20 +164,12 @@ def change(
     **typed: Any,
 ) -> None:
     """Replace the whole configuration of a mailbox; its cursor stays."""
-    config = _config(url, typed)
+    draft = _draft(name, url, typed)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> Mailbox:
-        _require_inbox(tx, entry.tenant, typed["inbox"])
-        known = mailboxes.get(tx, entry.tenant, name)
-        new = _new_mailbox(components, entry.tenant, name, config, typed)
-        return mailboxes.change(tx, new, entry, seen=known.changed_at)
+        return components.mailbox_service.change(tx, draft, entry)
 
     _change_mailbox(call, write, "changed", {"tenant": tenant, "who": who, "why": why})
-
-
-def _require_inbox(tx: Transaction, tenant: str, inbox_id: str | None) -> None:
-    if inbox_id is not None:
-        inboxes.get(tx, Requester(tenant=tenant), inbox_id)
 
 
 @click.command("list")
@@ -285,6 +179,7 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
     """List mailboxes, their state, and when they were last read."""
     with call.reader() as reader:
         found, now = reader.read(mailboxes.of_tenant, tenant_of(reader, tenant)), reader.clock()
+        written = reader.settings.mailboxes.keys()
     if call.out.as_json:
         for each in found:
             call.out.record(_record(each, now))
@@ -293,7 +188,7 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
             call.out.line(each.name)
     else:
         columns = ("mailbox", "state", "kind", "account", "messages", "last read", "note")
-        call.out.table(columns, [_row(each, now) for each in found])
+        call.out.table(columns, [_row(each, now, written) for each in found])
 
 
 @click.command("show")
@@ -304,11 +199,11 @@ def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
     """Show a mailbox without its secrets: state, cursor version and figures."""
     with call.reader() as reader:
         found = reader.read(mailboxes.get, tenant_of(reader, tenant), name)
-        now = reader.clock()
+        now, written = reader.clock(), reader.settings.mailboxes.keys()
     if call.out.as_json:
         call.out.record(_record(found, now))
     else:
-        call.out.outline(list(_lines(found, now)))
+        call.out.outline(list(_lines(found, now, written)))
 
 
 @click.command("test")
@@ -320,13 +215,10 @@ def test(call: CommandContext, *, name: str, tenant: str | None) -> int:
 
     async def work(components: Components) -> MailboxProbe | MailboxFailure:
         found = await components.database.read(mailboxes.get, tenant_of(components, tenant), name)
-        reader = configs.open_reader(_decrypt(components.mailbox_cipher, found))
         try:
-            return await reader.probe()
+            return await configs.probe_mailbox(components.mailbox_service.decrypt(found))
         except MailboxFailure as failure:
             return failure
-        finally:
-            await reader.close()
 
     return _print_probe(call, name, call.run(work))
 
@@ -379,7 +271,7 @@ def remove(call: CommandContext, *, name: str, tenant: str | None, who: str, why
 
     async def work(components: Components) -> None:
         entry = audit_entry(components, tenant, who=who, why=why)
-        await components.database.write(mailboxes.remove, name, entry)
+        await components.database.write(components.mailbox_service.remove, name, entry)
 
     call.run(work)
     print_removed(call, name)
@@ -407,31 +299,23 @@ def _change_mailbox(
         call.out.line(found.name, done, found.kind, found.account)
 
 
-def _decrypt(cipher: MailboxCipher, found: Mailbox) -> MailboxConfig:
-    return configs.decode_config(cipher.decrypt(found.tenant, found.name, found.config))
-
-
 # output
 
 
 def _record(found: Mailbox, now: int) -> dict[str, Any]:
-    names = ("name", "tenant", "id", "account", "address", "inbox_id", "push_source", "paused",
-             "failures", "failure", "failed_at", "polled_at", "succeeded_at", "remaining",
-             "cursor_version", "created_at", "changed_at")  # fmt: skip
-    return {name: getattr(found, name) for name in names} | {
-        "kind": str(found.kind),
-        "state": found.state(now),
-        "figures": msgspec.to_builtins(found.figures),
-    }
+    shown: dict[str, Any] = msgspec.to_builtins(mailbox_schema(found, now))
+    return {"tenant": found.tenant, **shown}
 
 
-def _row(found: Mailbox, now: int) -> tuple[object, ...]:
+def _row(found: Mailbox, now: int, written: Collection[str]) -> tuple[object, ...]:
     read = ago(found.succeeded_at, now) if found.succeeded_at else "never"
     return (found.name, found.state(now), found.kind, found.account, found.figures.messages, read,
-            _note(found, now))  # fmt: skip
+            _note(found, now, written))  # fmt: skip
 
 
-def _note(found: Mailbox, now: int) -> str:
+def _note(found: Mailbox, now: int, written: Collection[str]) -> str:
+    if found.origin is MailboxOrigin.FILE and found.name not in written:
+        return f"not in the settings, so not read; forget it: oncebox mailbox remove {found.name}"
     if found.paused is not None and found.paused != "operator":
         return f"{found.paused}; fix it, then run: oncebox mailbox resume {found.name}"
     if found.failures and found.due_at is not None:
@@ -441,13 +325,14 @@ def _note(found: Mailbox, now: int) -> str:
     return ""
 
 
-def _lines(found: Mailbox, now: int) -> Iterator[tuple[str, object]]:
+def _lines(found: Mailbox, now: int, written: Collection[str]) -> Iterator[tuple[str, object]]:
     yield ("mailbox", found.name)
     yield ("tenant", found.tenant)
     yield ("kind", found.kind)
     yield ("account", found.account)
     yield ("state", found.state(now))
-    if note := _note(found, now):
+    yield ("origin", found.origin)
+    if note := _note(found, now, written):
         yield ("note", note)
     yield ("inbox", found.inbox_id or "by recipient")
     if found.push_source:

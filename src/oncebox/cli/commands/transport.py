@@ -1,14 +1,18 @@
 """`oncebox transport add|change|list|show|test|pause|resume`: SMTP relays and providers."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from oncebox.cli import options
+from oncebox.cli.configuration_options import (
+    FILE_TYPE,
+    SECRET_METAVAR,
+    check_one_input,
+    fetch_secret,
+    read_pem,
+)
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import audit_entry, audit_options, tenant_of, tenant_option
 from oncebox.cli.output import failures
@@ -18,7 +22,6 @@ from oncebox.components import Components
 from oncebox.core import clock, ids
 from oncebox.db.database import Transaction
 from oncebox.errors import ConfigInvalid
-from oncebox.ledger.admin import sources
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.notifications import SENDS
@@ -33,6 +36,7 @@ from oncebox.model.sends.transports import (
     NotSent,
     TransportRate,
 )
+from oncebox.model.validation import check_name
 from oncebox.transports import transport_config as configs
 from oncebox.transports.dkim_signing import DkimKey
 from oncebox.transports.resend import ResendConfig
@@ -41,10 +45,7 @@ from oncebox.transports.transport_config import LogConfig, SmtpConfig, Transport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SECRET_METAVAR = "env:NAME|file:PATH|-"  # noqa: S105 - a placeholder in the help
 _DKIM_METAVAR = "DOMAIN/SELECTOR=file:PATH"
-_MAX_NAME_LENGTH = 100
-_FILE_TYPE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 #: flag, kind of transport, click parameters, help
 _CONFIG_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
@@ -53,15 +54,15 @@ _CONFIG_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--security", "smtp", {"type": click.Choice([str(each) for each in RelaySecurity])},
      "TLS mode; none only for a server on this machine.  [starttls]"),
     ("--username", "smtp", {"metavar": "TEXT"}, "User name.  [no login]"),
-    ("--password", "smtp", {"metavar": _SECRET_METAVAR}, "Password reference; - prompts."),
+    ("--password", "smtp", {"metavar": SECRET_METAVAR}, "Password reference; - prompts."),
     ("--greet-as", "smtp", {"metavar": "NAME"}, "EHLO name.  [localhost]"),
     ("--dkim", "smtp", {"metavar": _DKIM_METAVAR, "multiple": True}, "DKIM key. Repeatable."),
-    ("--ca", "smtp", {"type": _FILE_TYPE, "metavar": "FILE"}, "File with further CA certificates."),
+    ("--ca", "smtp", {"type": FILE_TYPE, "metavar": "FILE"}, "File with further CA certificates."),
     ("--answer-within", "smtp", {"type": parse_duration, "metavar": "TIME"},
      "Timeout for the final reply; under 10min more outcomes are unknown."),
     ("--greylisted-for", "smtp", {"type": parse_duration, "metavar": "TIME"},
      "Wait before the retry of a greylisted mail."),
-    ("--api-key", "resend", {"metavar": _SECRET_METAVAR}, "API key reference; - prompts."),
+    ("--api-key", "resend", {"metavar": SECRET_METAVAR}, "API key reference; - prompts."),
     ("--url", "resend", {"metavar": "URL"}, "API URL.  [https://api.resend.com]"),
     ("--source", "resend", {"metavar": "NAME"}, "Source that receives its webhooks."),
 )  # fmt: skip
@@ -112,14 +113,11 @@ def _changed_config(config: TransportConfig, typed: Mapping[str, Any]) -> Transp
 def _with_secrets(typed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with secrets instead of references; they are stored encrypted."""
     dkim_keys = [each.partition("=")[2] for each in typed["dkim"]]
-    if [typed["password"], typed["api_key"], *dkim_keys].count("-") > 1:
-        raise click.UsageError(
-            "standard input holds only one secret; give the others by env: or file:"
-        )
+    check_one_input([typed["password"], typed["api_key"], *dkim_keys])
     found = dict(typed)
     for name in ("password", "api_key"):
         if typed[name] is not None:
-            found[name] = _fetch_secret(typed[name])
+            found[name] = fetch_secret(typed[name])
     found["dkim"] = tuple(_parse_dkim(each) for each in typed["dkim"])
     return found
 
@@ -152,7 +150,7 @@ def _smtp_config(config: SmtpConfig, given: Mapping[str, Any]) -> SmtpConfig:
         relay["security"] = RelaySecurity(relay["security"])
     changes = {name: given[name] for name in ("dkim", "answer_within") if name in given}
     if "ca" in given:
-        changes["ca"] = _read_pem(given["ca"])
+        changes["ca"] = read_pem(given["ca"])
     if "greylisted_for" in given:
         changes["greylisted_for"] = round(given["greylisted_for"] * 1000)
     changes["relay"] = msgspec.structs.replace(config.relay, **relay)
@@ -166,12 +164,6 @@ def _resend_config(config: ResendConfig, given: Mapping[str, Any]) -> ResendConf
     return msgspec.structs.replace(config, **{each: given[each] for each in names if each in given})
 
 
-def _fetch_secret(typed: str) -> str:
-    text = options.read_secret(typed)
-    sources.check_secret(text)
-    return sources.resolve_reference(text, os.environ) if sources.is_reference(text) else text
-
-
 def _parse_dkim(typed: str) -> DkimKey:
     where, equals, reference = typed.partition("=")
     domain, slash, selector = where.partition("/")
@@ -179,16 +171,7 @@ def _parse_dkim(typed: str) -> DkimKey:
         raise click.BadParameter(
             f"write {_DKIM_METAVAR}, or env:NAME or - after the =", param_hint="--dkim"
         )
-    return DkimKey(domain=domain, selector=selector, key=_fetch_secret(reference))
-
-
-def _read_pem(path: Path) -> str:
-    try:
-        return path.read_text("ascii")
-    except (OSError, UnicodeError) as error:
-        raise ConfigInvalid(
-            f"the certificates in {path} cannot be read; give them in PEM format"
-        ) from error
+    return DkimKey(domain=domain, selector=selector, key=fetch_secret(reference))
 
 
 def _config_lines(config: TransportConfig) -> Iterator[tuple[str, object]]:
@@ -494,25 +477,17 @@ def _change_transport(  # noqa: PLR0913 - options
 
 
 def _check_config(name: str, config: TransportConfig) -> None:
-    _check_name(name, "transport")
+    check_name(name, "transport")
     configs.open_transport(config)
 
 
 def _check_group(name: str, kind: str) -> str:
     """Return the failover group of a transport; empty if it has none."""
     if name:
-        _check_name(name, "failover group")
+        check_name(name, "failover group")
     if name and kind == LOG_TRANSPORT:
         raise ConfigInvalid("a log transport sends nothing, so it has no failover group; omit it")
     return name
-
-
-def _check_name(name: str, what: str) -> None:
-    if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
-        raise ConfigInvalid(
-            f"the name of a {what} has 1 to {_MAX_NAME_LENGTH} printable characters, and no "
-            "blank at its ends"
-        )
 
 
 def _encrypt_config(

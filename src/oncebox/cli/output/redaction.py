@@ -25,7 +25,7 @@ def is_secret(name: str) -> bool:
 
 def redacted(name: str, value: Any) -> str | int | float | bool:
     """Return the part of a value that may be shown."""
-    if name == "sources":
+    if name in {"sources", "mailboxes"}:
         return ", ".join(map(str, value)) if isinstance(value, Mapping) else HIDDEN
     if isinstance(value, str):
         return _redacted_text(name, value)

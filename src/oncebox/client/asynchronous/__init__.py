@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous.deliveries import AsyncDeliveries, AsyncQuarantine
     from oncebox.client.asynchronous.events import AsyncEvents
     from oncebox.client.asynchronous.inboxes import AsyncArtifacts, AsyncInboxes, AsyncMessages
+    from oncebox.client.asynchronous.mailboxes import AsyncMailboxes
     from oncebox.client.asynchronous.sends import AsyncSends, AsyncSuppressions, AsyncTransports
     from oncebox.client.asynchronous.sources import AsyncSources
 
@@ -183,6 +184,13 @@ class AsyncClient(AsyncSender):
         from oncebox.client.asynchronous.inboxes import AsyncArtifacts
 
         return AsyncArtifacts(self._runner)
+
+    @cached_property
+    def mailboxes(self) -> "AsyncMailboxes":
+        """Mailboxes on other servers."""
+        from oncebox.client.asynchronous.mailboxes import AsyncMailboxes
+
+        return AsyncMailboxes(self._runner)
 
     @cached_property
     def keys(self) -> "AsyncKeys":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from oncebox.client.sync.deliveries import Deliveries, Quarantine
     from oncebox.client.sync.events import Events
     from oncebox.client.sync.inboxes import Artifacts, Inboxes, Messages
+    from oncebox.client.sync.mailboxes import Mailboxes
     from oncebox.client.sync.sends import Sends, Suppressions, Transports
     from oncebox.client.sync.sources import Sources
 
@@ -173,6 +174,13 @@ class Client(Sender):
         from oncebox.client.sync.inboxes import Artifacts
 
         return Artifacts(self._runner)
+
+    @cached_property
+    def mailboxes(self) -> "Mailboxes":
+        """Mailboxes on other servers."""
+        from oncebox.client.sync.mailboxes import Mailboxes
+
+        return Mailboxes(self._runner)
 
     @cached_property
     def keys(self) -> "Keys":

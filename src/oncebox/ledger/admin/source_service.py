@@ -56,7 +56,8 @@ class SourceService:
         """Store a new source; ``texts`` are its secrets, or references if these are allowed."""
         self._refuse_configured(entry.tenant, name)
         tenants.require(tx, entry.tenant)
-        _refuse_references(texts, allowed=references)
+        if not references:
+            sources.refuse_references(texts)
         public_id = public_id or self._new_public_id(entry.tenant, name)
         checked, paused = self._checked(entry.tenant, name, public_id, table)
         secrets = tuple(self._new_secret(entry, text) for text in texts)
@@ -109,7 +110,8 @@ class SourceService:
         self, tx: Transaction, name: str, text: str, entry: AuditEntry, *, references: bool = False
     ) -> StoredSecret:
         """Store one more secret; it is tried before the older ones."""
-        _refuse_references([text], allowed=references)
+        if not references:
+            sources.refuse_references([text])
         source = self._locked_source(tx, name, entry)
         if sum(secret.is_active(entry.at) for secret in source.secrets) >= _MOST_SECRETS:
             raise StateConflict(f"the source has {_MOST_SECRETS} secrets already; retire one first")
@@ -174,12 +176,3 @@ class SourceService:
         if tenant == DEFAULT_TENANT and is_url_segment(name):
             return name
         return b32encode(self._random(16)).decode().rstrip("=").lower()
-
-
-def _refuse_references(texts: Sequence[str], *, allowed: bool) -> None:
-    """Keep remote callers from having this host's files and variables read."""
-    if not allowed and any(sources.is_reference(text) for text in texts):
-        raise ConfigInvalid(
-            "references to variables and files are taken at the terminal and in the settings "
-            "file only; send the secret itself"
-        )

@@ -6,7 +6,7 @@ afterwards stays true until its commit.
 
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -194,6 +194,18 @@ _LONGEST_SECRET = 65_536
 def is_reference(text: str) -> bool:
     """Say whether a text points to a secret instead of being one."""
     return text.startswith((_ENV, _FILE))
+
+
+def refuse_references(texts: Iterable[str]) -> None:
+    """Keep remote callers from having this host's files and variables read.
+
+    Raises: ConfigInvalid.
+    """
+    if any(map(is_reference, texts)):
+        raise ConfigInvalid(
+            "references to variables and files are taken at the terminal and in the settings "
+            "file only; send the secret itself"
+        )
 
 
 def check_secret(text: str) -> None:

@@ -4,7 +4,7 @@ See docs/decisions/0052-use-leased-mailboxes-and-cursors-that-commit-with-their-
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,8 @@ from oncebox.model.mailboxes.mailbox import (
     MailboxFigures,
     MailboxKind,
     MailboxLease,
+    MailboxOrigin,
+    MailboxProgress,
     NewMailbox,
     PageCounts,
 )
@@ -103,10 +105,25 @@ def get(tx: Transaction, tenant: str, name: str) -> Mailbox:
 
     Raises: NotFound.
     """
-    row = tx.one(_sql.one, tenant=tenant, name=name)
-    if row is None:
+    found = find(tx, tenant, name)
+    if found is None:
         raise _missing()
-    return _to_mailbox(row)
+    return found
+
+
+def find(tx: Transaction, tenant: str, name: str) -> Mailbox | None:
+    """Return one mailbox, if there is one of that name."""
+    row = tx.one(_sql.one, tenant=tenant, name=name)
+    return None if row is None else _to_mailbox(row)
+
+
+def require_inbox(tx: Transaction, tenant: str, inbox_id: str) -> None:
+    """Check that a tenant has an inbox.
+
+    Raises: NotFound.
+    """
+    if tx.one(_sql.inbox, tenant=tenant, inbox_id=inbox_id) is None:
+        raise NotFound("there is no such inbox; list them with: oncebox inbox list")
 
 
 def of_tenant(tx: Transaction, tenant: str, *, after: str = "", most: int = 1_000) -> list[Mailbox]:
@@ -114,6 +131,14 @@ def of_tenant(tx: Transaction, tenant: str, *, after: str = "", most: int = 1_00
     return [
         _to_mailbox(row) for row in tx.all(_sql.of_tenant, tenant=tenant, after=after, most=most)
     ]
+
+
+def read_progress(tx: Transaction, most: int = 10_000) -> list[MailboxProgress]:
+    """Return how far the reading of the mailboxes of all tenants is."""
+    names = MailboxProgress.__struct_fields__
+    rows = tx.all(_sql.progress, most=most)
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    return msgspec.convert(found, list[MailboxProgress])
 
 
 def _operate(
@@ -127,7 +152,7 @@ def _operate(
 
 def _params(new: NewMailbox, entry: audit.AuditEntry) -> dict[str, Value]:
     values: dict[str, Value] = msgspec.structs.asdict(new)
-    return {**values, "kind": new.kind.value, "tenant": entry.tenant}
+    return {**values, "kind": new.kind.value, "origin": new.origin.value, "tenant": entry.tenant}
 
 
 def _missing() -> NotFound:
@@ -137,7 +162,11 @@ def _missing() -> NotFound:
 def _to_mailbox(row: Row) -> Mailbox:
     count = len(_FIELDS)
     values = dict(zip(_FIELDS, row[:count], strict=True))
-    values |= {"kind": MailboxKind(values["kind"]), "config": bytes(values["config"])}
+    values |= {
+        "kind": MailboxKind(values["kind"]),
+        "config": bytes(values["config"]),
+        "origin": MailboxOrigin(values["origin"]),
+    }
     figures = dict(zip(MailboxFigures.__struct_fields__, row[count:], strict=True))
     return Mailbox(**values, figures=MailboxFigures(**figures))
 
@@ -145,10 +174,23 @@ def _to_mailbox(row: Row) -> Mailbox:
 # leases
 
 
-def claim(tx: Transaction, worker: str, lease: int, most: int, now: int) -> list[Mailbox]:
-    """Lease up to ``most`` due mailboxes of all tenants to a worker, for so many milliseconds."""
-    due = sorted(tx.all(_sql.due, now=now, most=most))
-    rows = tx.many(_sql.lease, due, worker=worker, now=now, until=now + lease)
+def claim(
+    tx: Transaction,
+    worker: str,
+    lease: int,
+    most: int,
+    now: int,
+    declared: Collection[tuple[str, str]] = (),
+) -> list[Mailbox]:
+    """Lease up to ``most`` due mailboxes of all tenants to a worker, for so many milliseconds.
+
+    Of those that settings declare, only ``declared`` ones, by tenant and name: a mailbox that was
+    taken out of the settings is read no more.
+    """
+    due = tx.all(_sql.due, now=now, most=most)
+    if declared:
+        due = [*due, *tx.many(_sql.due_declared, sorted(declared), now=now)]
+    rows = tx.many(_sql.lease, sorted(due[:most]), worker=worker, now=now, until=now + lease)
     return [_to_mailbox(row) for row in rows]
 
 
@@ -313,13 +355,9 @@ def _store_mails(
         else {}
     )
     tx.run_many(_sql.record, sorted((lease.id, digest, now) for digest in unknown))
-    new = sum(
-        any(arrivals[one.id] is ArrivalKind.NEW for one in each.deliveries)
-        for each in unknown.values()
-    )
-    stored = StoredPage(
-        0, new=new, duplicates=len(unknown) - new, replays=len(mails) - len(unknown)
-    )
+    routed = [each.deliveries for each in unknown.values() if each.deliveries]
+    new = sum(any(arrivals[one.id] is ArrivalKind.NEW for one in each) for each in routed)
+    stored = StoredPage(0, new=new, duplicates=len(routed) - new, replays=len(mails) - len(unknown))
     if mails:
         tx.run(
             _sql.count,

@@ -1,8 +1,8 @@
 -- name: add
 -- Store a new mailbox, unless its name is known; it is due at once.
-INSERT INTO oncebox_mailboxes (id, tenant, name, kind, account, config, address, authserv, inbox_id,
+INSERT INTO oncebox_mailboxes (id, tenant, name, kind, account, config, address, authserv, origin, inbox_id,
     poll_every, push_source, poll_after, due_at, created_at, changed_at)
-VALUES (:id, :tenant, :name, :kind, :account, :config, :address, :authserv, :inbox_id,
+VALUES (:id, :tenant, :name, :kind, :account, :config, :address, :authserv, :origin, :inbox_id,
     :poll_every, :push_source, :poll_after, :now, :now, :now)
 ON CONFLICT DO NOTHING;
 
@@ -10,7 +10,7 @@ ON CONFLICT DO NOTHING;
 -- Replace the configuration. The fence rises, so that a worker with the old one writes no more.
 UPDATE oncebox_mailboxes
 SET kind = :kind, account = :account, config = :config, address = :address,
-    authserv = :authserv, inbox_id = :inbox_id,
+    authserv = :authserv, origin = :origin, inbox_id = :inbox_id,
     poll_every = :poll_every, push_source = :push_source, poll_after = :poll_after,
     fence = fence + 1, worker = NULL, failures = 0, failure = NULL, failed_at = NULL,
     due_at = CASE WHEN paused = 'operator' THEN NULL ELSE CAST(:now AS BIGINT) END,
@@ -48,7 +48,7 @@ DELETE FROM oncebox_mailbox_mails WHERE mailbox_id = :mailbox_id;
 
 -- name: one
 -- One mailbox.
-SELECT id, tenant, name, kind, account, config, address, authserv, inbox_id, poll_every, push_source,
+SELECT id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
     succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
     unrouted, resyncs, lease_conflicts
@@ -56,17 +56,35 @@ FROM oncebox_mailboxes WHERE tenant = :tenant AND name = :name;
 
 -- name: of_tenant
 -- The mailboxes of a tenant, by name.
-SELECT id, tenant, name, kind, account, config, address, authserv, inbox_id, poll_every, push_source,
+SELECT id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
     succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
     unrouted, resyncs, lease_conflicts
 FROM oncebox_mailboxes WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
 
+-- name: progress
+-- How far the reading of all mailboxes is.
+SELECT tenant, name, kind, origin, paused, succeeded_at, remaining, poll_every, poll_after,
+    pushed_at, changed_at
+FROM oncebox_mailboxes ORDER BY tenant, name LIMIT :most;
+
+-- name: inbox
+-- An inbox of a tenant, which a mailbox may be bound to.
+SELECT id FROM oncebox_inboxes WHERE id = :inbox_id AND tenant = :tenant;
+
 -- name: due
--- Mailboxes that may be claimed, the longest due first.
+-- Mailboxes of the database that may be claimed, the longest due first.
 SELECT id, tenant, fence FROM oncebox_mailboxes
-WHERE due_at IS NOT NULL AND due_at <= :now
+WHERE due_at IS NOT NULL AND due_at <= :now AND origin = 'database'
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
+
+-- name: due_declared
+-- bulk: tenant text, name text
+-- Mailboxes of the settings that may be claimed.
+SELECT oncebox_mailboxes.id, oncebox_mailboxes.tenant, oncebox_mailboxes.fence
+FROM oncebox_mailboxes /* and rows */
+WHERE tenant = :tenant AND name = :name AND origin = 'file'
+    AND due_at IS NOT NULL AND due_at <= :now;
 
 -- name: lease
 -- bulk: id text, tenant text, fence bigint
@@ -76,7 +94,7 @@ SET fence = fence + 1, worker = :worker, due_at = :until,
     lease_conflicts = lease_conflicts + CASE WHEN worker IS NULL THEN 0 ELSE 1 END
 /* from rows */
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND due_at IS NOT NULL AND due_at <= :now
-RETURNING id, tenant, name, kind, account, config, address, authserv, inbox_id, poll_every, push_source,
+RETURNING id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
     succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
     unrouted, resyncs, lease_conflicts;

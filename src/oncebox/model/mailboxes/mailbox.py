@@ -26,6 +26,15 @@ class MailboxKind(StrEnum):
     PROGRAM = "program"
 
 
+class MailboxOrigin(StrEnum):
+    """Where a mailbox is written."""
+
+    #: in the settings; only processes whose settings have it read it, and it is changed there only
+    FILE = "file"
+    #: in the database, by command or API
+    DATABASE = "database"
+
+
 class NewMailbox(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration of a mailbox; times in milliseconds."""
 
@@ -39,6 +48,7 @@ class NewMailbox(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     #: the server whose ``Authentication-Results`` count, by its authserv-id; empty: none
     authserv: str = ""
+    origin: MailboxOrigin = MailboxOrigin.DATABASE
     #: the inbox of all its mail; none: by recipient
     inbox_id: str | None = None
     #: between two polls where the server does not push
@@ -80,6 +90,7 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
     config: bytes
     address: str
     authserv: str
+    origin: MailboxOrigin
     inbox_id: str | None
     poll_every: int
     push_source: str | None
@@ -114,6 +125,35 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
             return "failing"
         leased = self.worker is not None and self.due_at is not None and self.due_at > now
         return "reading" if leased else "waiting"
+
+
+class MailboxProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the reading of a mailbox is."""
+
+    tenant: str
+    name: str
+    kind: MailboxKind
+    origin: MailboxOrigin
+    paused: str | None
+    succeeded_at: int | None
+    remaining: int | None
+    poll_every: int
+    poll_after: int
+    #: when a webhook last brought mail of it
+    pushed_at: int | None
+    changed_at: int
+
+    def lag(self, now: int) -> int:
+        """Return for how many milliseconds its next read is overdue.
+
+        One that is paused has no schedule, and the schedule of a program is its own.
+        """
+        if self.paused is not None or self.kind is MailboxKind.PROGRAM:
+            return 0
+        due_at = max(self.succeeded_at or 0, self.changed_at) + self.poll_every
+        if self.pushed_at is not None:
+            due_at = max(due_at, self.pushed_at + self.poll_after)
+        return max(0, now - due_at)
 
 
 class MailboxLease(msgspec.Struct, frozen=True, kw_only=True):

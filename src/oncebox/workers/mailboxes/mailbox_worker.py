@@ -4,7 +4,7 @@ See docs/decisions/0052-use-leased-mailboxes-and-cursors-that-commit-with-their-
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,7 +35,7 @@ from oncebox.model.mailboxes.mailbox import (
     PageCounts,
     backoff,
 )
-from oncebox.settings import MailboxSettings
+from oncebox.settings import MailboxWorkerSettings
 from oncebox.workers.lease_renewal import RELEASE_WITHIN, renew_periodically
 
 #: mailboxes that one claim takes, so that other processes get some too
@@ -64,6 +64,15 @@ class RouteMail(Protocol):
         """
 
 
+#: stores the mailboxes of the settings; returns tenant and name of those that may be claimed;
+#: raises StoreError
+DeclareMailboxes = Callable[[], Awaitable[Collection[tuple[str, str]]]]
+
+
+async def _declare_nothing() -> Collection[tuple[str, str]]:
+    return ()
+
+
 @dataclass(slots=True, eq=False)
 class _Reading:
     """A mailbox that this process reads."""
@@ -82,11 +91,12 @@ class MailboxWorker:
         open_reader: OpenReader,
         route: RouteMail,
         telemetry: Telemetry,
-        settings: MailboxSettings,
+        settings: MailboxWorkerSettings,
         *,
         name: str,
         random: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        declare: DeclareMailboxes | None = None,
     ) -> None:
         """Claim under ``name``; ``random`` returns a number between 0 and 1."""
         self._ledger = ledger
@@ -97,6 +107,7 @@ class MailboxWorker:
         self._name = name
         self._random = random
         self._sleep = sleep
+        self._declare = declare or _declare_nothing
         self._lease = int(settings.lease * 1000)
         self._limits = PageLimits(
             mails=settings.page, mail_bytes=settings.mail_bytes, within=settings.within
@@ -133,8 +144,9 @@ class MailboxWorker:
         while room > 0:
             most = min(room, _MOST_PER_CLAIM)
             try:
+                declared, now = await self._declare(), self._ledger.clock()
                 found = await self._ledger.write(
-                    mailboxes.claim, self._name, self._lease, most, self._ledger.clock()
+                    mailboxes.claim, self._name, self._lease, most, now, declared
                 )
             except StoreError as error:
                 self._telemetry.count_store_error("mailboxes", error)
@@ -250,7 +262,7 @@ class MailboxWorker:
         stored = await self._ledger.retrying().write(mailboxes.store_page, lease, to_store, now)
         if stored.new:
             self._ledger.notify(MAIL, DUE)
-        self._count(mailbox, page, stored)
+        self._count(mailbox, page, stored, unrouted)
         return stored
 
     async def _routed(
@@ -276,6 +288,8 @@ class MailboxWorker:
         waits = backoff(failures, failure.retry_after, self._random)
         failed = MailboxFailed(failure.code, now + waits, pause, ids.new("evt"))
         self._telemetry.mailbox_failures.labels(mailbox.kind).inc()
+        if failure.code.endswith("timed_out"):
+            self._telemetry.mailbox_timeouts.labels(mailbox.kind).inc()
         self._telemetry.log.warning(
             "mailbox_paused" if pause else "mailbox_failed",
             mailbox=mailbox.name,
@@ -296,11 +310,14 @@ class MailboxWorker:
             if pause:
                 self._ledger.notify(EVENTS)
 
-    def _count(self, mailbox: Mailbox, page: MailboxPage, stored: StoredPage) -> None:
+    def _count(
+        self, mailbox: Mailbox, page: MailboxPage, stored: StoredPage, unrouted: int
+    ) -> None:
         telemetry, kind = self._telemetry, mailbox.kind
         telemetry.mailbox_mails.labels(kind, "new").inc(stored.new)
         telemetry.mailbox_mails.labels(kind, "duplicate").inc(stored.duplicates)
         telemetry.mailbox_mails.labels(kind, "skipped").inc(len(page.skipped))
+        telemetry.mailbox_mails.labels(kind, "unrouted").inc(unrouted)
         if stored.replays:
             telemetry.cursor_replays.labels("mailboxes").inc(stored.replays)
         if page.resync is not None:

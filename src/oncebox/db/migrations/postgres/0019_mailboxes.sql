@@ -4,6 +4,8 @@ CREATE TABLE oncebox_mailboxes (
     tenant TEXT COLLATE "C" NOT NULL,
     name TEXT COLLATE "C" NOT NULL,
     kind TEXT NOT NULL,
+    -- where it is written: database, by command or API; file, in the settings
+    origin TEXT NOT NULL DEFAULT 'database',
     -- the server and the account, without secrets
     account TEXT NOT NULL,
     -- encrypted

@@ -4,6 +4,8 @@ CREATE TABLE oncebox_mailboxes (
     tenant TEXT NOT NULL,
     name TEXT NOT NULL,
     kind TEXT NOT NULL,
+    -- where it is written: database, by command or API; file, in the settings
+    origin TEXT NOT NULL DEFAULT 'database',
     -- the server and the account, without secrets
     account TEXT NOT NULL,
     -- encrypted

@@ -1,0 +1,117 @@
+"""MailboxService: add, change, remove and declare mailboxes; their configuration is encrypted."""
+
+from collections.abc import Collection
+
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.errors import ConfigInvalid, StateConflict
+from oncebox.ledger.admin import tenants
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.ciphers import MailboxCipher
+from oncebox.ledger.mailboxes import mailboxes
+from oncebox.model.mailboxes.mailbox import (
+    Mailbox,
+    MailboxKind,
+    MailboxOrigin,
+    NewMailbox,
+)
+from oncebox.model.mailboxes.mailbox_fields import MailboxDraft
+
+#: what a mailbox of the settings is compared by, beside its configuration
+_COMPARED = tuple(each for each in NewMailbox.__struct_fields__ if each != "config")
+
+
+class MailboxService:
+    """Changes of mailboxes by operators and settings; notify ``MAILBOXES`` after each."""
+
+    def __init__(
+        self,
+        cipher: MailboxCipher,
+        *,
+        written: Collection[tuple[str, str]] = (),
+        new_id: ids.NewId = ids.new,
+    ) -> None:
+        """Refuse changes of ``written``: tenant and name of the mailboxes in the settings."""
+        self._cipher = cipher
+        self.written = written
+        self._new_id = new_id
+
+    def add(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> Mailbox:
+        """Store a new mailbox; it is read at once.
+
+        Raises: NotFound, StateConflict.
+        """
+        self._refuse_written(entry.tenant, draft.name)
+        tenants.require(tx, entry.tenant)
+        return mailboxes.add(tx, self._new_id("mbx"), self._encrypted(tx, draft, entry), entry)
+
+    def change(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> Mailbox:
+        """Replace the whole configuration of a mailbox; its cursor stays.
+
+        Raises: NotFound, StateConflict.
+        """
+        self._refuse_written(entry.tenant, draft.name)
+        known = mailboxes.get(tx, entry.tenant, draft.name)
+        refuse_program(known)
+        new = self._encrypted(tx, draft, entry)
+        return mailboxes.change(tx, new, entry, seen=known.changed_at)
+
+    def remove(self, tx: Transaction, name: str, entry: AuditEntry) -> None:
+        """Forget a mailbox; its messages stay.
+
+        Raises: NotFound, StateConflict.
+        """
+        self._refuse_written(entry.tenant, name)
+        mailboxes.remove(tx, name, entry)
+
+    def declare(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> None:
+        """Store a mailbox of the settings, which wins over one of the database; its cursor stays.
+
+        One that is stored like that already is left alone, so that its reader keeps its lease.
+
+        Raises: ConfigInvalid; StateConflict, if it was changed meanwhile.
+        """
+        encrypted = self._cipher.encrypt(entry.tenant, draft.name, draft.config)
+        new = draft.to_mailbox(encrypted, MailboxOrigin.FILE)
+        known = mailboxes.find(tx, entry.tenant, draft.name)
+        if known is None:
+            mailboxes.add(tx, self._new_id("mbx"), new, entry)
+        elif known.kind is MailboxKind.PROGRAM:
+            raise ConfigInvalid(f"a program reads the mailbox {draft.name}; choose another name")
+        elif not self._is_stored(known, new, draft.config):
+            mailboxes.change(tx, new, entry, seen=known.changed_at)
+
+    def _is_stored(self, known: Mailbox, new: NewMailbox, config: bytes) -> bool:
+        same = (getattr(known, each) == getattr(new, each) for each in _COMPARED)
+        return all(same) and self.decrypt(known) == config
+
+    def _refuse_written(self, tenant: str, name: str) -> None:
+        if (tenant, name) in self.written:
+            raise StateConflict(
+                f"mailbox {name} is written in the settings file (oncebox.toml), which wins and is "
+                "never changed from here; change it there"
+            )
+
+    def decrypt(self, mailbox: Mailbox) -> bytes:
+        """Return the configuration of a mailbox.
+
+        Raises: MasterKeyWrong, StateConflict.
+        """
+        refuse_program(mailbox)
+        return self._cipher.decrypt(mailbox.tenant, mailbox.name, mailbox.config)
+
+    def _encrypted(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> NewMailbox:
+        if draft.fields.inbox is not None:
+            mailboxes.require_inbox(tx, entry.tenant, draft.fields.inbox)
+        return draft.to_mailbox(self._cipher.encrypt(entry.tenant, draft.name, draft.config))
+
+
+def refuse_program(mailbox: Mailbox) -> None:
+    """Refuse what needs a configuration: that of a program's mailbox is in the program.
+
+    Raises: StateConflict.
+    """
+    if mailbox.kind is MailboxKind.PROGRAM:
+        raise StateConflict(
+            "a program reads this mailbox, so it is configured there; add one of another name"
+        )
