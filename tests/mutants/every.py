@@ -20,6 +20,7 @@ from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
 from tests.mutants.keys import KEYS
 from tests.mutants.links import LINKS
+from tests.mutants.mailboxes import MAILBOXES
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.observing import OBSERVING
@@ -49,6 +50,7 @@ EVERY = (
     *INBOXES,
     *SENDERS,
     *MESSAGES,
+    *MAILBOXES,
     *READING,
     *SMTP,
     *FAIRNESS,
