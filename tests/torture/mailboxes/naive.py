@@ -19,9 +19,9 @@ from tests.torture.scenario import Outcome, Plan, caught
 NAIVE = "tests.torture.mailboxes.naive_reader"
 _INBOXES = ("a@oncebox.test", "b@oncebox.test", "c@oncebox.test")
 _PATIENCE = 60.0
+_IDLE_POLLS = 5
 #: a point is passed once for each page with new mail; it strikes at one of the first passes
 _PASSES = 3
-_DIES_WITHIN = 2.0
 #: seconds in which the mails of one kill arrive: several polls
 _ARRIVE_IN = 0.5
 
@@ -33,6 +33,12 @@ def kills(plan: Plan) -> Outcome:
         if rule not in {each.rule for each in found.violations}:
             found.violations.append(Violation("blind", "harness", f"nothing was {rule}"))
     return caught(found, ["lost", "doubled"])
+
+
+def _is_idle(server: MailboxServer[FakeMailSlurp], since: int) -> bool:
+    """Tell whether the last requests found nothing new."""
+    last = server.requests[since:][-_IDLE_POLLS:]
+    return len(last) == _IDLE_POLLS and all(not each.path.endswith("/raw") for each in last)
 
 
 def _kills(plan: Plan) -> Outcome:
@@ -48,22 +54,23 @@ def _kills(plan: Plan) -> Outcome:
             point = names[number % len(names)]
             dice = plan.chance(f"{point}-{number}")
             armed = f"{point}:{1 + number // len(names) % _PASSES}:kill"
+            asked = len(server.requests)
             victim = nursery.start(NAIVE, server.url, str(store), faults=armed)
             for mail in mails[number * batch :][:batch]:
                 now = time.time_ns() // 1_000_000
                 at = now - dice.randint(0, int(LATE * 1000))
                 server.api.deliver(mail.by(Channel.MAILBOX), at=at)
                 time.sleep(_ARRIVE_IN / batch)
-            for _ in until(_DIES_WITHIN):
-                if not victim.running:
+            for _ in until(_PATIENCE):
+                # Mail that it passes over brings it to no point.
+                if not victim.running or _is_idle(server, asked):
                     break
-            # Mail that it passes over brings it to no point.
             victim.kill()
             outcome.trials += victim.wait() == -signal.SIGKILL
         last = nursery.start(NAIVE, server.url, str(store))
-        polls = len(server.requests)
+        asked = len(server.requests)
         for _ in until(_PATIENCE):
-            if len(server.requests) > polls + 3 * len(mails) // 100 + 10:
+            if _is_idle(server, asked):
                 break
         last.kill()
     with closing(sqlite3.connect(store)) as rows:
