@@ -1,5 +1,6 @@
 """Crash points: silent unless armed, exact when armed, and never misspelt."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,3 +68,9 @@ def test_every_point_is_somewhere_in_the_code() -> None:
     source = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
 
     assert [name for name in sorted(faults.POINTS) if f'faults.point("{name}")' not in source] == []
+
+
+def test_every_point_in_the_code_can_be_armed() -> None:
+    source = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+
+    assert set(re.findall(r'faults\.point\("([^"]+)"\)', source)) - faults.POINTS == set()

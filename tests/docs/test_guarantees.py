@@ -11,12 +11,13 @@ from tests.torture.artifacts import scenarios as artifacts
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
+from tests.torture.mailboxes import scenarios as mailboxes
 from tests.torture.sends import scenarios as sends
 
 PAGES = sorted((DOCS / "guarantees").glob("*.md"))
 TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
-NAMED = re.compile(r"`((?:test_|(?:artifacts|hooks|ledger|mail|sends)-)[\w-]+)`")
-ROOMS = (artifacts, hooks, ledger, mail, sends)
+NAMED = re.compile(r"`((?:test_|(?:artifacts|hooks|ledger|mail|mailboxes|sends)-)[\w-]+)`")
+ROOMS = (artifacts, hooks, ledger, mail, mailboxes, sends)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -10,6 +10,7 @@ from tests.torture.fairness import scenarios as fairness
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
+from tests.torture.mailboxes import scenarios as mailboxes
 from tests.torture.plugin import scenarios as plugin
 from tests.torture.rotation import scenarios as rotation
 from tests.torture.scenario import Scenario, run
@@ -30,6 +31,7 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
             *ledger.SCENARIOS,
             *hooks.SCENARIOS,
             *mail.SCENARIOS,
+            *mailboxes.SCENARIOS,
             *artifacts.SCENARIOS,
             *sends.SCENARIOS,
             *rotation.SCENARIOS,

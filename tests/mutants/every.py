@@ -21,6 +21,7 @@ from tests.mutants.intake import INTAKE
 from tests.mutants.keys import KEYS
 from tests.mutants.links import LINKS
 from tests.mutants.mailbox_management import MAILBOX_MANAGEMENT
+from tests.mutants.mailboxes import MAILBOXES
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.observing import OBSERVING
@@ -51,6 +52,7 @@ EVERY = (
     *INBOXES,
     *SENDERS,
     *MESSAGES,
+    *MAILBOXES,
     *READING,
     *SMTP,
     *FAIRNESS,

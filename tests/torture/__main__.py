@@ -14,7 +14,7 @@ from tests.torture.scenario import Report, Scenario, run
 #: Each group is a package here whose module ``scenarios`` has its ``SCENARIOS``.
 GROUPS = (
     "harness", "ledger", "hooks", "mail", "artifacts", "sends", "rotation", "plugin", "fairness",
-    "capacity",
+    "capacity", "mailboxes",
 )  # fmt: skip
 #: How many violations of one scenario are printed before the rest is only counted.
 SHOWN = 20

@@ -33,8 +33,9 @@ class _InboxApi(FakeMailbox):
         """Return mails after a time, the oldest first."""
         text = request.get(name)
         begin = time_of(text) if text else -1
-        found = [each for each in self.mails.values() if each.at > begin]
-        return sorted(found, key=lambda each: (each.at, each.number))
+        # Sorted first: the copy is made at once, while another thread may deliver.
+        every = sorted(self.mails.values(), key=lambda each: (each.at, each.number))
+        return [each for each in every if each.at > begin]
 
     def _page(
         self, request: ApiRequest, mails: list[StoredMail], name: str

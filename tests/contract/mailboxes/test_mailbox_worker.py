@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from oncebox import Oncebox
-from oncebox.core import ids
+from oncebox.core import faults, ids
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes import messages
@@ -289,6 +289,32 @@ async def test_a_reader_that_raises_something_unexpected_ends_nobody(house: Hous
     await house.reads(1)
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "mailboxes.fetched",
+        "mailboxes.cursor-written",
+        "mailboxes.mails-written",
+        "mailboxes.stored",
+    ],
+)
+async def test_a_reader_that_fails_anywhere_passes_over_no_mail_and_reads_none_again(
+    house: House, point: str, passes: int
+) -> None:
+    server = await house.add()
+    server.deliver(*letters(5))
+    faults.arm(f"{point}:{passes}:raise")
+    try:
+        house.work()
+        await house.becomes(lambda found: found.failure is not None)
+    finally:
+        faults.disarm()
+    found = await house.becomes(lambda found: found.cursor == "5")
+
+    assert (found.figures.messages, found.figures.replays) == (5, 0)
+
+
 async def test_mail_goes_to_the_inbox_of_its_recipient_where_the_mailbox_has_none(
     house: House,
 ) -> None:
@@ -299,6 +325,41 @@ async def test_mail_goes_to_the_inbox_of_its_recipient_where_the_mailbox_has_non
 
     found = await house.becomes(lambda found: found.figures.unrouted == 1)
     assert found.figures.messages == 1
+
+
+@pytest.mark.parametrize("own", ["bob", "bob@example.com"])
+async def test_mail_for_an_inbox_is_found_though_the_server_writes_the_name_of_the_mailbox(
+    house: House, own: str
+) -> None:
+    server = await house.add(inbox=None)
+    to_us, inbox = mail(), house.inbox.email.encode()
+    for_us = to_us.replace(b"To: box@oncebox.test", b"To: " + inbox)
+    hidden = mail(message_id="<2@x>", more=[f"X-Original-To: {house.inbox.email}"])
+    server.deliver(*(f"Delivered-To: {own}\r\n".encode() + raw for raw in (for_us, hidden)))
+    house.work()
+
+    found = await house.becomes(lambda found: found.figures.polls > 0)
+    assert (found.figures.messages, found.figures.unrouted) == (2, 0)
+
+
+async def test_mail_that_was_delivered_to_one_inbox_is_not_for_the_others_in_its_header(
+    house: House,
+) -> None:
+    components = house.box.components
+    now, requester = components.database.clock(), Requester(tenant=TENANT)
+    (other,) = await components.database.write(
+        components.inboxes.allocate, requester, [InboxOptions()], now
+    )
+    server = await house.add(inbox=None)
+    raw = mail(more=[f"Cc: {other.inbox.email}"])
+    server.deliver(f"Delivered-To: {house.inbox.email}\r\n".encode() + raw)
+    house.work()
+    await house.reads(1)
+
+    rows = await components.database.read(
+        lambda tx: tx.execute("SELECT key FROM oncebox_deliveries")
+    )
+    assert [str(row[0]).partition(":")[0] for row in rows] == [house.inbox.id]
 
 
 async def test_a_mailbox_whose_inbox_is_closed_waits_for_an_operator(house: House) -> None:

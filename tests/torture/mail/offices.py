@@ -87,24 +87,13 @@ def _url(place: Path) -> str:
     return f"sqlite:///{(place / 'oncebox.db').relative_to('/')}"
 
 
-def _furnish(url: str, folder: Path) -> list[str]:
-    """Make the tables and the inboxes as an operator would; return the addresses."""
+def run_command(url: str, folder: Path, *words: str) -> str:
+    """Run a command on a database as an operator would; return what it printed."""
     environment = {
         "ONCEBOX_DATABASE_URL": url,
         "ONCEBOX_DATA_DIR": str(folder / "operator"),
         "ONCEBOX_MASTER_KEY": MASTER_KEY,
     }
-    _type(environment, "migrate")
-    prepare_marks(url)
-    made = (
-        _type(environment, "inbox", "new", f"--label={number}", "--lifetime=0", "--json")
-        for number in range(INBOXES)
-    )
-    return [str(json.loads(text)["email"]) for text in made]
-
-
-def _type(environment: dict[str, str], *words: str) -> str:
-    """Type a command and return what it printed."""
     done = subprocess.run(
         [sys.executable, "-m", "oncebox", *words],
         check=False,
@@ -116,3 +105,14 @@ def _type(environment: dict[str, str], *words: str) -> str:
     if done.returncode:
         raise RuntimeError(f"oncebox {' '.join(words)}: {done.stderr.decode()}")
     return done.stdout.decode()
+
+
+def _furnish(url: str, folder: Path) -> list[str]:
+    """Make the tables and the inboxes as an operator would; return the addresses."""
+    run_command(url, folder, "migrate")
+    prepare_marks(url)
+    made = (
+        run_command(url, folder, "inbox", "new", f"--label={number}", "--lifetime=0", "--json")
+        for number in range(INBOXES)
+    )
+    return [str(json.loads(text)["email"]) for text in made]

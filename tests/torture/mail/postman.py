@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from tests.torture.history import History
-from tests.torture.mail.letters import Letter
 
 #: How long it waits before it knocks again, in seconds.
 _REST = 0.05
@@ -18,6 +17,25 @@ _PAUSE = 0.03
 _TIMEOUT = 30.0
 #: Answers from here on are final: a mail server would send the mail back.
 _FINAL = 500
+
+
+class Letter(Protocol):
+    """A mail that is brought, over one of its relays."""
+
+    @property
+    def key(self) -> str:
+        """What it is called in the history."""
+
+    @property
+    def sender(self) -> str:
+        """The address it comes from."""
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """The addresses it goes to."""
+
+    def data(self, relay: int) -> bytes:
+        """Return its bytes as they come over one of its relays."""
 
 
 class Postman:

@@ -14,8 +14,8 @@ def judge(drawn: Sequence[Letter], events: Sequence[Event], books: PostBooks) ->
     return [
         *_refused(events),
         *_messages(drawn, events, books),
-        *_sequences(books),
-        *_events(books),
+        *judge_sequences(books),
+        *judge_events(books),
         *_deliveries(drawn, books),
     ]
 
@@ -47,7 +47,7 @@ def _messages(
             yield Violation("unread", message.id, message.status)
 
 
-def _sequences(books: PostBooks) -> Iterator[Violation]:
+def judge_sequences(books: PostBooks) -> Iterator[Violation]:
     """Find inboxes whose messages are not numbered 1, 2, 3 up to their cursor."""
     for inbox, cursor in books.cursors.items():
         numbers = [one.sequence for one in books.messages if one.inbox == inbox]
@@ -55,7 +55,7 @@ def _sequences(books: PostBooks) -> Iterator[Violation]:
             yield Violation("gap", inbox, f"messages {numbers}, cursor {cursor}")
 
 
-def _events(books: PostBooks) -> Iterator[Violation]:
+def judge_events(books: PostBooks) -> Iterator[Violation]:
     """Find messages that were not told of once, and streams that are not 1, 2, 3."""
     told = Counter(message for message, _ in books.told)
     for message in books.messages:

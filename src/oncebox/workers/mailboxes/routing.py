@@ -1,6 +1,7 @@
 """Readers of mailboxes from their rows; routing of what they read into inboxes."""
 
 import asyncio
+from collections.abc import Sequence
 
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
@@ -69,8 +70,21 @@ class MailboxRouter:
     ) -> tuple[EnvelopeRecipient, ...]:
         if mailbox.inbox_id is not None:
             return (await self._bound(mailbox, mailbox.inbox_id),)
+        groups = [mail.recipients] if mail.recipients else named_recipients(mail.raw)
+        for addresses in groups:
+            if found := await self._by_address(mailbox, addresses):
+                return found
+        return ()
+
+    async def _by_address(
+        self, mailbox: Mailbox, addresses: Sequence[str]
+    ) -> tuple[EnvelopeRecipient, ...]:
+        """Find the inboxes of addresses.
+
+        Raises: MailboxFailure.
+        """
         found: dict[str, EnvelopeRecipient] = {}
-        for address in mail.recipients or named_recipients(mail.raw):
+        for address in addresses:
             local, _, domain = address.rpartition("@")
             route = await self._recipients.find(local, domain)
             if route.tenant != mailbox.tenant:

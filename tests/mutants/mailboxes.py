@@ -1,0 +1,75 @@
+"""Faults where mailboxes are read and stored: cursors ahead of mail, stale readers, lost mail."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_WORKER = "src/oncebox/workers/mailboxes/mailbox_worker.py"
+_ROUTING = "src/oncebox/workers/mailboxes/routing.py"
+_LEDGER = "src/oncebox/ledger/mailboxes/mailboxes.py"
+_SQL = "src/oncebox/ledger/mailboxes/mailboxes.sql"
+
+
+def _one(name: str, file: str, change: tuple[str, str], test: str, names: str) -> Mutant:
+    killers = tuple(f"tests/contract/mailboxes/{test}.py::{each}" for each in names.split())
+    return Mutant(f"mailboxes: {name}", (Patch(file, *change),), (Selection(killers),))
+
+
+#: the cursor of a page in one commit, its mails in the next
+_APART = (
+    (
+        "        stored = await self._ledger.retrying().write("
+        "mailboxes.store_page, lease, to_store, now)\n"
+    ),
+    (
+        "        write = self._ledger.retrying().write\n"
+        "        ahead = to_store._replace(mails=())\n"
+        "        first = await write(mailboxes.store_page, lease, ahead, now)\n"
+        "        rest = to_store._replace(version=first.cursor_version)\n"
+        "        stored = await write(mailboxes.store_page, lease, rest, now)\n"
+    ),
+)
+
+MAILBOXES = (
+    _one(
+        "the cursor is committed before its mails",
+        _WORKER,
+        _APART,
+        "test_mailbox_worker",
+        "test_a_reader_that_fails_anywhere_passes_over_no_mail_and_reads_none_again",
+    ),
+    _one(
+        "a reader without a lease stores a page",
+        _SQL,
+        ("AND fence = :fence AND cursor_version = :version", "AND cursor_version = :version"),
+        "test_mailboxes",
+        "test_a_reader_whose_lease_ended_stores_nothing",
+    ),
+    _one(
+        "a page whose answer was lost is stored again",
+        _SQL,
+        ("AND fence = :fence AND cursor_version = :version", "AND fence = :fence"),
+        "test_mailboxes",
+        "test_a_page_whose_commit_answer_was_lost_is_stored_once",
+    ),
+    _one(
+        "a mail that is given again is not recognised by its id",
+        _LEDGER,
+        ("if digest not in known}", "if digest or digest not in known}"),
+        "test_mailboxes",
+        "test_a_mail_that_the_server_gives_again_is_a_replay",
+    ),
+    _one(
+        "the name of the mailbox hides the recipients",
+        _ROUTING,
+        ("for addresses in groups:", "for addresses in groups[:1]:"),
+        "test_mailbox_worker",
+        "test_mail_for_an_inbox_is_found_though_the_server_writes_the_name_of_the_mailbox",
+    ),
+    _one(
+        "a mail for one inbox goes to all in its header",
+        _ROUTING,
+        ("for addresses in groups:", "for addresses in groups[::-1]:"),
+        "test_mailbox_worker",
+        "test_mail_that_was_delivered_to_one_inbox_is_not_for_the_others_in_its_header",
+    ),
+)
