@@ -43,6 +43,12 @@ BODIES: dict[str, Any] = {
     "FailTry": {"fence": 1, "error": "oops"},
     "BeginEffect": {"fence": 1},
     "FinishEffect": {"fence": 1, "state": "done"},
+    "BeginPolls": {"worker": "loop-0001"},
+    "ListedPage": {"fence": 1, "version": 0, "cursor": "null"},
+    "ClaimListed": {"fence": 1, "worker": "loop-0001", "request_key": "request-1"},
+    "RenewPolls": {"fence": 1},
+    "FailedPoll": {"fence": 1, "code": "timeout"},
+    "EndPolls": {"fence": 1},
     "NewDomain": {"name": "new.test"},
     "ReleaseArtifact": {"why": "because"},
     "NewInboxes": {"inboxes": [{}]},
@@ -58,8 +64,8 @@ BODIES: dict[str, Any] = {
     "NewSuppression": {"address": "new@example.org"},
     "FindSuppression": {"address": "listed@example.org"},
 }
-#: routes that make what is not there: every tenant has attempts of any name
-MAKING = {"beginAction"}
+#: routes that make what is not there: every tenant has attempts and mailboxes of any name
+MAKING = {"beginAction", "beginPolls"}
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,12 @@ async def build(api: Api) -> World:
     inbox = (await api.call("POST", "/v1/inboxes", {"attempt_id": "try-1"})).json()
     await api.call("POST", "/v1/attempts/try-1/actions/verify", {})
     sent = (await api.call("POST", "/v1/sends", MAIL)).json()
+    await api.call("POST", "/v1/mailboxes/polled/polls", BODIES["BeginPolls"])
     listed = (await api.call("PUT", "/v1/suppressions", {"address": "listed@example.org"})).json()
     return World({
         "sources": {"name": "shop", "id": source["secrets"][0]["id"]},
         "keys": {"id": key["id"]},
+        "mailboxes": {"name": "polled"},
         "deliveries": {"id": delivery.id, "name": "mail"},
         "quarantine": {"id": rejected["id"]},
         "domains": {"name": "mine.test"},
