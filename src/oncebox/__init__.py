@@ -15,7 +15,9 @@ if TYPE_CHECKING:
         ClientClosed,
         DeadlinePassed,
         InboxClosed,
+        MailboxInUse,
         NoAnswer,
+        PollMisused,
         ServiceRefused,
         ServiceUnreachable,
         WaitContested,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
         WaitTimedOut,
         WorkMisused,
     )
+    from oncebox.client.poller import Poller
     from oncebox.client.sync import Client
     from oncebox.client.webhooks import verify
     from oncebox.errors import (
@@ -101,6 +104,7 @@ __all__ = [
     "KeyFetchRequired",
     "LeaseLost",
     "LinkRefused",
+    "MailboxInUse",
     "NoAnswer",
     "NotDone",
     "NotFound",
@@ -108,6 +112,8 @@ __all__ = [
     "Oncebox",
     "OnceboxError",
     "Permanent",
+    "PollMisused",
+    "Poller",
     "RequestKeyReused",
     "ResendLimitReached",
     "SendAnswer",
@@ -170,6 +176,7 @@ _PUBLIC_NAMES = {
     "KeyFetchRequired": "errors",
     "LeaseLost": "errors",
     "LinkRefused": "errors.mail",
+    "MailboxInUse": "client.errors",
     "NoAnswer": "client.errors",
     "NotDone": "errors",
     "NotFound": "errors",
@@ -177,6 +184,8 @@ _PUBLIC_NAMES = {
     "Oncebox": "box",
     "OnceboxError": "errors",
     "Permanent": "errors",
+    "PollMisused": "client.errors",
+    "Poller": "client.poller",
     "RequestKeyReused": "errors",
     "ResendLimitReached": "errors.mail",
     "SendAnswer": "schemas.sends",

@@ -13,8 +13,11 @@ from oncebox.components import Components
 from oncebox.core import ids
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import LeaseLost, OnceboxError, StoreError
+from oncebox.ledger.admin import api_keys
+from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.settlements import default_retry_rules
+from oncebox.model.admin.access import Scope
 from oncebox.model.deliveries.delivery import Accepted, Delivery, Settlement
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.model.sends.email import Email
@@ -29,6 +32,7 @@ from oncebox.workers.deliveries.policies import PolicyCheck, settle_error
 from oncebox.workers.process.child_control import Watchdog
 
 if TYPE_CHECKING:  # loaded by ``load_workers``
+    from oncebox.client.asynchronous import AsyncClient
     from oncebox.workers.deliveries.delivery_worker import DeliveryWorker
     from oncebox.workers.factory import Workers
     from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
@@ -58,6 +62,7 @@ class Oncebox:
         self.judge_link: JudgeLink | None = None
         self._migrate = migrate
         self._components: Components | None = None
+        self._client: AsyncClient | None = None
         self._worker_tasks: list[asyncio.Task[None]] = []
         self._workers: list[DeliveryWorker] = []
         self._mailbox_workers: list[MailboxWorker] = []
@@ -169,6 +174,28 @@ class Oncebox:
             self._start_send_workers()
         origin = SendOrigin(tenant=self.settings.tenant)
         return await SendApi(outbox, origin).send(email, wait=wait, **options)
+
+    def client(self) -> "AsyncClient":
+        """Return a client of the opened box, without a network; it is closed with the box."""
+        import httpx2  # noqa: PLC0415 - few boxes need a client
+
+        from oncebox.client.asynchronous import AsyncClient  # noqa: PLC0415
+
+        if self._client is None:
+            key = self._own_key()
+            transport = httpx2.ASGITransport(self.asgi())
+            self._client = AsyncClient("http://127.0.0.1", key, transport=transport)
+        return self._client
+
+    def _own_key(self) -> str:
+        """Return the text of a key of this process."""
+        clock = self.components.ledger.clock
+        entry = AuditEntry(
+            id=ids.new("aud"), tenant=self.settings.tenant, at=clock(), who="box", why=""
+        )
+        key, text = api_keys.generate(entry, [Scope.ADMIN], name="box")
+        self.components.api_keys.add_own(key, text)
+        return text
 
     @property
     def components(self) -> Components:
@@ -316,9 +343,11 @@ class Oncebox:
         for each in self._background_tasks:
             each.cancel()
         await asyncio.gather(*self._background_tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
         if self._components is not None:
             await self._components.close()
-        self._components = None
+        self._components = self._client = None
         self._workers, self._send_workers, self._mailbox_workers = [], [], []
         self._worker_tasks, self._background_tasks = [], []
 

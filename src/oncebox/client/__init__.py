@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous.attempts import AsyncAction, AsyncAttempt
     from oncebox.client.asynchronous.deliveries import AsyncWork
     from oncebox.client.asynchronous.inboxes import AsyncGrant, AsyncInbox, AsyncMessageGrant
+    from oncebox.client.asynchronous.polls import AsyncPolledMessage
     from oncebox.client.core.send_plans import ManyProgress, ManyResult, send_request
     from oncebox.client.core.work import submission
     from oncebox.client.errors import (
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
         ClientClosed,
         DeadlinePassed,
         InboxClosed,
+        MailboxInUse,
         NoAnswer,
+        PollMisused,
         ServiceRefused,
         ServiceUnreachable,
         WaitContested,
@@ -28,10 +31,12 @@ if TYPE_CHECKING:
         WaitTimedOut,
         WorkMisused,
     )
+    from oncebox.client.poller import Poller
     from oncebox.client.sync import Client
     from oncebox.client.sync.attempts import Action, Attempt
     from oncebox.client.sync.deliveries import Work
     from oncebox.client.sync.inboxes import Grant, Inbox, MessageGrant
+    from oncebox.client.sync.polls import PolledMessage
     from oncebox.errors.mail import (
         AlreadyClaimed,
         ArtifactConflict,
@@ -56,6 +61,7 @@ __all__ = [
     "AsyncGrant",
     "AsyncInbox",
     "AsyncMessageGrant",
+    "AsyncPolledMessage",
     "AsyncWork",
     "Attempt",
     "CallFailed",
@@ -66,10 +72,14 @@ __all__ = [
     "Inbox",
     "InboxClosed",
     "LinkRefused",
+    "MailboxInUse",
     "ManyProgress",
     "ManyResult",
     "MessageGrant",
     "NoAnswer",
+    "PollMisused",
+    "PolledMessage",
+    "Poller",
     "ServiceRefused",
     "ServiceUnreachable",
     "WaitContested",
@@ -95,6 +105,7 @@ _MODULES = {
     "AsyncGrant": "client.asynchronous.inboxes",
     "AsyncInbox": "client.asynchronous.inboxes",
     "AsyncMessageGrant": "client.asynchronous.inboxes",
+    "AsyncPolledMessage": "client.asynchronous.polls",
     "AsyncWork": "client.asynchronous.deliveries",
     "Attempt": "client.sync.attempts",
     "Client": "client.sync",
@@ -104,6 +115,8 @@ _MODULES = {
     "LinkRefused": "errors.mail",
     "ManyProgress": "client.core.send_plans",
     "ManyResult": "client.core.send_plans",
+    "PolledMessage": "client.sync.polls",
+    "Poller": "client.poller",
     "Work": "client.sync.deliveries",
     "send_request": "client.core.send_plans",
     "submission": "client.core.work",

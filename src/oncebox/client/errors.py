@@ -82,6 +82,19 @@ class ActionHeld(CallFailed):
     code = "action_held"
 
 
+class PollMisused(CallFailed):
+    """A ``Poller`` has invalid options, or its list function returned something unusable."""
+
+    code = "poll_misused"
+
+
+class MailboxInUse(CallFailed):
+    """Another loop polls this mailbox; ``retry_after`` is what is left of its lease."""
+
+    code = "mailbox_in_use"
+    retry_safe = True
+
+
 class ClientClosed(CallFailed):
     """The client was closed."""
 

@@ -340,7 +340,12 @@ class Telemetry:
     mailbox_lease_conflicts = Metric(
         Counter,
         "oncebox_mailbox_lease_conflicts",
-        "Mailboxes that another process had taken over",
+        "Mailboxes that another process had, or had taken over",
+    )
+    poll_timeouts = Metric(
+        Counter,
+        "oncebox_poll_timeouts",
+        "Deadlines of programs that passed without a message of their mailbox",
     )
     # attempts and waits
     actions = Metric(
@@ -378,7 +383,7 @@ class Telemetry:
     time_to_first_message = Metric(
         Histogram,
         "oncebox_time_to_first_message_seconds",
-        "Time from the creation of an inbox to its first message",
+        "Time from the creation of an inbox or mailbox to its first message",
         buckets=_WAIT_BUCKETS,
     )
     grant_seconds = Metric(

@@ -47,6 +47,12 @@ BODIES: dict[str, Any] = {
     "FailTry": {"fence": 1, "error": "oops"},
     "BeginEffect": {"fence": 1},
     "FinishEffect": {"fence": 1, "state": "done"},
+    "BeginPolls": {"worker": "loop-0001"},
+    "ListedPage": {"fence": 1, "version": 0, "cursor": "null"},
+    "ClaimListed": {"fence": 1, "worker": "loop-0001", "request_key": "request-1"},
+    "RenewPolls": {"fence": 1},
+    "FailedPoll": {"fence": 1, "code": "timeout"},
+    "EndPolls": {"fence": 1},
     "NewDomain": {"name": "new.test"},
     "ReleaseArtifact": {"why": "because"},
     "NewInboxes": {"inboxes": [{}]},
@@ -62,8 +68,8 @@ BODIES: dict[str, Any] = {
     "NewSuppression": {"address": "new@example.org"},
     "FindSuppression": {"address": "listed@example.org"},
 }
-#: routes that make what is not there: every tenant has attempts of any name
-MAKING = {"beginAction"}
+#: routes that make what is not there: every tenant has attempts and mailboxes of any name
+MAKING = {"beginAction", "beginPolls"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ async def build(api: Api) -> World:
     inbox = (await api.call("POST", "/v1/inboxes", {"attempt_id": "try-1"})).json()
     await api.call("POST", "/v1/attempts/try-1/actions/verify", {})
     sent = (await api.call("POST", "/v1/sends", MAIL)).json()
+    await api.call("POST", "/v1/mailboxes/polled/polls", BODIES["BeginPolls"])
     listed = (await api.call("PUT", "/v1/suppressions", {"address": "listed@example.org"})).json()
     await api.call("POST", "/v1/mailboxes", {"name": "support", **MAILBOX})
     return World({

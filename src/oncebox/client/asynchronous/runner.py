@@ -49,6 +49,8 @@ class AsyncRunner:
         self._timeout = timeout
         self._http = http
         self._key_source = key_source
+        #: plans of what is still open, run before the connections are closed
+        self.endings: set[Callable[[], Plan[None]]] = set()
         self._background: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -71,10 +73,15 @@ class AsyncRunner:
 
     def within(self, seconds: float) -> "AsyncRunner":
         """Return a runner with another deadline and the same connections."""
-        return AsyncRunner(self.url, network.check_timeout(seconds), self._http, self._key_source)
+        timeout = network.check_timeout(seconds)
+        other = AsyncRunner(self.url, timeout, self._http, self._key_source)
+        other.endings = self.endings
+        return other
 
     async def close(self) -> None:
-        """Close the connections."""
+        """End what is still open, and close the connections."""
+        while self.endings and not self._http.is_closed:
+            await self.run(self.endings.pop()())
         await self._http.aclose()
 
     async def run(self, what: Call[T] | Plan[T]) -> T:

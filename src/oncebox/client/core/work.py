@@ -441,6 +441,9 @@ def stored_result(done: Effect) -> Any:
 class BaseWork:
     """One try at one delivery."""
 
+    #: a loop renews its lease and settles it, unless ``with`` does
+    in_loop = False
+
     def __init__(self, claimed: ClaimedWork, time_limit: float) -> None:
         self.delivery = claimed.delivery
         #: seconds after which the claim expires without a heartbeat
@@ -470,6 +473,11 @@ class BaseWork:
         return self.delivery.source
 
     @property
+    def key(self) -> str:
+        """The sender's id of the event."""
+        return self.delivery.key
+
+    @property
     def type(self) -> str:
         """The type of the event."""
         return self.delivery.type
@@ -492,7 +500,7 @@ class BaseWork:
             )
 
     def _enter(self) -> None:
-        if self._entered:
+        if self._entered or self.ended is not None:
             raise WorkMisused(f"the work {self.id} was used before; claim the next")
         self._entered = True
 
@@ -518,8 +526,15 @@ class BaseWork:
             else:
                 pause = third
 
-    def _settle(self, error: BaseException | None) -> Plan[None]:
-        """Report the outcome of the try."""
+    def settle_unused(
+        self, error: BaseException | None = None, within: float | None = None
+    ) -> Plan[None]:
+        """Report the outcome of a try without ``with``; one that was settled is not again."""
+        if not self._entered and self.ended is None:
+            yield from self._settle(error, within)
+
+    def _settle(self, error: BaseException | None, most: float | None = None) -> Plan[None]:
+        """Report the outcome of the try, within ``most`` seconds."""
         if self._held or (error is not None and (self.lost or isinstance(error, LeaseLost))):
             return
         if error is None:  # also after the lease was lost: success is proof
@@ -535,7 +550,7 @@ class BaseWork:
             )
             call = fail_call(self.id, body)
         stopped = error is not None and not isinstance(error, Exception)
-        within = min(_SHORT_TIMEOUT, self.lease) if stopped else self.lease
+        within = min(_SHORT_TIMEOUT if stopped else most or inf, self.lease)
         self.ended = yield from perform(replace(call, within=within))
 
     def _do_plan(
@@ -576,7 +591,7 @@ class BaseWork:
 
     def _check_usable(self, name: str) -> None:
         check_key(name, "effect name")
-        if not self._entered or self.ended is not None:
+        if not (self._entered or self.in_loop) or self.ended is not None:
             raise WorkMisused("effects happen inside: with work: …")
         if self.lost:
             raise LeaseLost("the lease was lost; another worker may have the delivery")

@@ -61,6 +61,8 @@ class SyncRunner:
         self._timeout = timeout
         self._http = http
         self._key_source = key_source
+        #: plans of what is still open, run before the connections are closed
+        self.endings: set[Callable[[], Plan[None]]] = set()
         self._deadline = deadline
 
     @classmethod
@@ -77,10 +79,14 @@ class SyncRunner:
     def within(self, seconds: float) -> "SyncRunner":
         """Return a runner with another deadline and the same connections."""
         timeout = network.check_timeout(seconds)
-        return SyncRunner(self.url, timeout, self._http, self._deadline, self._key_source)
+        other = SyncRunner(self.url, timeout, self._http, self._deadline, self._key_source)
+        other.endings = self.endings
+        return other
 
     def close(self) -> None:
-        """Close the connections."""
+        """End what is still open, and close the connections."""
+        while self.endings and not self._http.is_closed:
+            self.run(self.endings.pop()())
         self._http.close()
 
     def run(self, what: Call[T] | Plan[T], sleep: Sleep = time.sleep) -> T:

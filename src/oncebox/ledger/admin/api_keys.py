@@ -152,6 +152,8 @@ class ApiKeyCache:
         self._known: dict[bytes, _CachedKey] = {}
         #: separate, so that guesses never evict a valid key
         self._unknown: dict[bytes, _CachedKey] = {}
+        #: made by ``add_own``
+        self._own: dict[bytes, ApiKey] = {}
         self._fetching: dict[bytes, asyncio.Task[_CachedKey]] = {}
         self._recorded_at: dict[str, int] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -164,6 +166,8 @@ class ApiKeyCache:
         if not texts.is_key_text(text):
             return None
         digest = texts.key_digest(text)
+        if (own := self._own.get(digest)) is not None:
+            return own
         held = self._known.get(digest) or self._unknown.get(digest)
         if held is None or held.until <= self._steady():
             held = await self._fetch(digest)
@@ -175,8 +179,16 @@ class ApiKeyCache:
             self._record_use_soon(held.key, now)
         return held.key
 
+    def add_own(self, key: ApiKey, text: str) -> None:
+        """Accept a key of this process, which is not stored and ends with it."""
+        self._own[texts.key_digest(text)] = key
+
+    def is_own(self, key: ApiKey) -> bool:
+        """Say whether a key is one of this process."""
+        return key in self._own.values()
+
     def clear(self) -> None:
-        """Forget all keys, as after a revocation in this process."""
+        """Forget all keys of the database, as after a revocation in this process."""
         self._known.clear()
         self._unknown.clear()
 

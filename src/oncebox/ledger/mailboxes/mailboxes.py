@@ -300,6 +300,8 @@ class StoredPage(NamedTuple):
     duplicates: int = 0
     #: mails that this mailbox gave before
     replays: int = 0
+    #: milliseconds from the first poll of a program to its first message, if that is among these
+    first_after: int | None = None
 
 
 def store_page(tx: Transaction, lease: MailboxLease, page: PageToStore, now: int) -> StoredPage:
@@ -322,6 +324,8 @@ def store_page(tx: Transaction, lease: MailboxLease, page: PageToStore, now: int
         skipped=counts.skipped,
         unrouted=counts.unrouted,
         resyncs=int(counts.resync),
+        polls=counts.polls,
+        repeated=counts.repeated,
     )
     if advanced is None:
         return _stored_before(tx, lease, page)
@@ -366,6 +370,7 @@ def _store_mails(
             messages=stored.new,
             duplicates=stored.duplicates,
             replays=stored.replays,
+            now=now,
         )
     return stored
 

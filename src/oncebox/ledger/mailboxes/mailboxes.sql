@@ -50,16 +50,16 @@ DELETE FROM oncebox_mailbox_mails WHERE mailbox_id = :mailbox_id;
 -- One mailbox.
 SELECT id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
-    succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
-    unrouted, resyncs, lease_conflicts
+    succeeded_at, remaining, first_message_at, created_at, changed_at, polls, messages, duplicates, replays, skipped,
+    unrouted, resyncs, lease_conflicts, timeouts
 FROM oncebox_mailboxes WHERE tenant = :tenant AND name = :name;
 
 -- name: of_tenant
 -- The mailboxes of a tenant, by name.
 SELECT id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
-    succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
-    unrouted, resyncs, lease_conflicts
+    succeeded_at, remaining, first_message_at, created_at, changed_at, polls, messages, duplicates, replays, skipped,
+    unrouted, resyncs, lease_conflicts, timeouts
 FROM oncebox_mailboxes WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
 
 -- name: progress
@@ -73,9 +73,10 @@ FROM oncebox_mailboxes ORDER BY tenant, name LIMIT :most;
 SELECT id FROM oncebox_inboxes WHERE id = :inbox_id AND tenant = :tenant;
 
 -- name: due
--- Mailboxes of the database that may be claimed, the longest due first.
+-- Mailboxes of the database that may be claimed, the longest due first; those of programs are polled
+-- by them.
 SELECT id, tenant, fence FROM oncebox_mailboxes
-WHERE due_at IS NOT NULL AND due_at <= :now AND origin = 'database'
+WHERE due_at IS NOT NULL AND due_at <= :now AND kind <> 'program' AND origin = 'database'
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: due_declared
@@ -96,8 +97,8 @@ SET fence = fence + 1, worker = :worker, due_at = :until,
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND due_at IS NOT NULL AND due_at <= :now
 RETURNING id, tenant, name, kind, account, config, address, authserv, origin, inbox_id, poll_every, push_source,
     poll_after, cursor, cursor_version, paused, due_at, fence, worker, failures, failure, failed_at, polled_at,
-    succeeded_at, remaining, created_at, changed_at, polls, messages, duplicates, replays, skipped,
-    unrouted, resyncs, lease_conflicts;
+    succeeded_at, remaining, first_message_at, created_at, changed_at, polls, messages, duplicates, replays, skipped,
+    unrouted, resyncs, lease_conflicts, timeouts;
 
 -- name: renew
 -- bulk: id text, tenant text, fence bigint
@@ -128,7 +129,8 @@ RETURNING name, kind, inbox_id;
 -- a page that was stored already, in a commit whose answer was lost, visible.
 UPDATE oncebox_mailboxes
 SET cursor = :cursor, cursor_version = cursor_version + 1, polled_at = :now, succeeded_at = :now,
-    failures = 0, failure = NULL, failed_at = NULL, polls = polls + 1, remaining = :remaining,
+    failures = 0, failure = NULL, failed_at = NULL, polls = polls + :polls, remaining = :remaining,
+    replays = replays + :repeated,
     skipped = skipped + :skipped, unrouted = unrouted + :unrouted, resyncs = resyncs + :resyncs
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND cursor_version = :version
     AND due_at IS NOT NULL
@@ -167,5 +169,6 @@ ON CONFLICT DO NOTHING;
 -- Count what became of the mails of a page.
 UPDATE oncebox_mailboxes
 SET messages = messages + :messages, duplicates = duplicates + :duplicates,
-    replays = replays + :replays
+    replays = replays + :replays,
+    first_message_at = COALESCE(first_message_at, CASE WHEN :messages > 0 THEN CAST(:now AS BIGINT) END)
 WHERE id = :id AND tenant = :tenant;

@@ -77,6 +77,8 @@ class MailboxFigures(msgspec.Struct, frozen=True, kw_only=True):
     resyncs: int = 0
     #: leases that another process had taken
     lease_conflicts: int = 0
+    #: deadlines of programs that passed without a message
+    timeouts: int = 0
 
 
 class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,7 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
     succeeded_at: int | None
     #: mails that are still to be read, where the server says so
     remaining: int | None
+    first_message_at: int | None
     created_at: int
     changed_at: int
     figures: MailboxFigures
@@ -171,6 +174,10 @@ class PageCounts(msgspec.Struct, frozen=True, kw_only=True):
     unrouted: int = 0
     resync: bool = False
     remaining: int | None = None
+    #: 0 for a part of a page that is stored in parts
+    polls: int = 1
+    #: mails that were recognised before they were stored
+    repeated: int = 0
 
 
 def backoff(failures: int, retry_after: float | None, random: Callable[[], float]) -> int:

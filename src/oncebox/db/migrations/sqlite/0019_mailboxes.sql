@@ -35,6 +35,7 @@ CREATE TABLE oncebox_mailboxes (
     polled_at INTEGER,
     succeeded_at INTEGER,
     remaining INTEGER,
+    first_message_at INTEGER,
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     polls INTEGER NOT NULL DEFAULT 0,
@@ -45,10 +46,14 @@ CREATE TABLE oncebox_mailboxes (
     unrouted INTEGER NOT NULL DEFAULT 0,
     resyncs INTEGER NOT NULL DEFAULT 0,
     lease_conflicts INTEGER NOT NULL DEFAULT 0,
+    -- deadlines of programs that passed without a message
+    timeouts INTEGER NOT NULL DEFAULT 0,
     UNIQUE (tenant, name),
     CHECK ((paused IS NULL) = (due_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX oncebox_mailboxes_due ON oncebox_mailboxes (due_at) WHERE due_at IS NOT NULL;
+-- Workers of the service claim the mailboxes that the service reads.
+CREATE INDEX oncebox_mailboxes_due ON oncebox_mailboxes (due_at)
+    WHERE due_at IS NOT NULL AND kind <> 'program';
 
 CREATE INDEX oncebox_mailboxes_push ON oncebox_mailboxes (tenant, push_source)
     WHERE push_source IS NOT NULL;
