@@ -320,6 +320,10 @@ def test(call: CommandContext, *, name: str, tenant: str | None) -> int:
 
     async def work(components: Components) -> MailboxProbe | MailboxFailure:
         found = await components.database.read(mailboxes.get, tenant_of(components, tenant), name)
+        if found.kind is MailboxKind.PROGRAM:
+            raise ConfigInvalid(
+                "a program polls this mailbox, and the service cannot; see: oncebox mailbox show"
+            )
         reader = configs.open_reader(_decrypt(components.mailbox_cipher, found))
         try:
             return await reader.probe()
@@ -417,7 +421,7 @@ def _decrypt(cipher: MailboxCipher, found: Mailbox) -> MailboxConfig:
 def _record(found: Mailbox, now: int) -> dict[str, Any]:
     names = ("name", "tenant", "id", "account", "address", "inbox_id", "push_source", "paused",
              "failures", "failure", "failed_at", "polled_at", "succeeded_at", "remaining",
-             "cursor_version", "created_at", "changed_at")  # fmt: skip
+             "cursor_version", "first_message_at", "created_at", "changed_at")  # fmt: skip
     return {name: getattr(found, name) for name in names} | {
         "kind": str(found.kind),
         "state": found.state(now),
@@ -449,11 +453,14 @@ def _lines(found: Mailbox, now: int) -> Iterator[tuple[str, object]]:
     yield ("state", found.state(now))
     if note := _note(found, now):
         yield ("note", note)
-    yield ("inbox", found.inbox_id or "by recipient")
+    if found.kind is not MailboxKind.PROGRAM:
+        yield ("inbox", found.inbox_id or "by recipient")
     if found.push_source:
         yield ("push", f"{found.push_source}, polled after {duration(found.poll_after)} of silence")
     yield ("read", f"{iso_time(found.succeeded_at)} ({ago(found.succeeded_at, now)})"
            if found.succeeded_at else "never")  # fmt: skip
     yield ("cursor version", found.cursor_version)
+    if found.first_message_at is not None:
+        yield ("time to first message", duration(found.first_message_at - found.created_at))
     for name, count in msgspec.structs.asdict(found.figures).items():
         yield (name.replace("_", " "), count)
