@@ -1,16 +1,22 @@
 """The quickstart of polling, read and typed from its first block to its last."""
 
+import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from oncebox import Oncebox, Poller
 from tests.docs.page import Terminal, blocks
 from tests.docs.reference import DOCS
 from tests.docs.test_quickstart import shown
 from tests.docs.test_quickstart_inboxes import Reader
 from tests.project.tree import ROOT
+from tests.support.databases import Place
 from tests.support.ports import free_port
+from tests.support.program import settings
 from tests.torture.processes import Children
 
 PAGE = DOCS / "quickstart-polling.md"
@@ -49,6 +55,36 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(
     assert polled.strip().splitlines() == printed[0]
     assert crashed.strip().splitlines() == printed[1]
     assert shown(printed[2], looked)
+
+
+def test_the_loop_of_the_guide_handles_each_message_once(place: Place) -> None:
+    (program,) = blocks(DOCS / "polling.md", "python")
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it is ours
+    seen: list[str] = []
+
+    async def run() -> None:
+        async with Oncebox(settings=settings(place)) as box:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(names, "AsyncClient", box.client)
+                patch.setitem(names, "Poller", partial(Poller, interval=0.05, within=60))
+                await names["main"](list_messages, handle)
+
+    def list_messages(_cursor: Any) -> Any:
+        return [{"id": "a"}, {"id": "b"}]
+
+    async def handle(message: Any) -> None:
+        seen.append(message["id"])
+        if len(seen) == 2:
+            raise _Enough
+
+    with pytest.raises(_Enough):
+        asyncio.run(run())
+    assert seen == ["a", "b"]
+
+
+class _Enough(Exception):
+    """Ends the loop."""
 
 
 def test_it_is_six_lines_of_code() -> None:

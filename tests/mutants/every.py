@@ -25,6 +25,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.observing import OBSERVING
 from tests.mutants.pipelines import PIPELINES
 from tests.mutants.plugin import PLUGIN
+from tests.mutants.polling import POLLING
 from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
@@ -74,4 +75,5 @@ EVERY = (
     *OBSERVING,
     *IMAP,
     *HTTP_MAILBOXES,
+    *POLLING,
 )

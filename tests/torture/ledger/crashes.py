@@ -58,8 +58,8 @@ CASES = {
 }
 #: First words of points that are reached by tortures of their own.
 _ELSEWHERE = (
-    "actions.", "artifacts.", "backup.", "inbound.", "mail.", "migrate.", "parse.", "restore.",
-    "rotation.", "sends.", "sequencer.", "smtp.",
+    "actions.", "artifacts.", "backup.", "inbound.", "mail.", "migrate.", "parse.", "poller.",
+    "restore.", "rotation.", "sends.", "sequencer.", "smtp.",
 )  # fmt: skip
 #: Points that one of the databases does not have.
 _ABSENT = {"postgres": {"upkeep.checkpointing"}, "sqlite": set[str]()}
