@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[Any, ...]] = {
     "Client": (
         oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Grant, client.MessageGrant,
         client.Attempt, client.Action, client.Work, client.submission,
+        client.Poller, client.PolledMessage,
     ),
     "Mail": (
         oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.send_request,

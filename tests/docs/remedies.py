@@ -139,6 +139,8 @@ REMEDIES: dict[str, str] = {
     "answer_unreadable": "check that `ONCEBOX_URL` points to Oncebox",
     "service_refused": "read the message; a newer client knows the code",
     "work_misused": "use each work item once, inside `with`",
+    "poll_misused": "correct the options or the list function, as the message says",
+    "mailbox_in_use": 'wait for `retry_after` seconds, or let the loop wait: `on_conflict="wait"`',
     "action_misused": "use the action once, inside `with`",
     "action_in_flight": "ask again later, or pass `wait`",
     "action_held": "check the other side, then `oncebox action resolve`",

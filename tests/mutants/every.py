@@ -28,6 +28,7 @@ from tests.mutants.observing import OBSERVING
 from tests.mutants.operators import OPERATORS
 from tests.mutants.pipelines import PIPELINES
 from tests.mutants.plugin import PLUGIN
+from tests.mutants.polling import POLLING
 from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
@@ -80,4 +81,5 @@ EVERY = (
     *MAILBOX_MANAGEMENT,
     *HTTP_MAILBOXES,
     *OPERATORS,
+    *POLLING,
 )

@@ -63,8 +63,8 @@ MAILBOX_MANAGEMENT = (
     _one(
         "read although it is not in the settings",
         _SQL,
-        "due_at <= :now AND origin = 'database'",
-        "due_at <= :now AND origin <> ''",
+        "due_at <= :now AND kind <> 'program' AND origin = 'database'",
+        "due_at <= :now AND kind <> 'program' AND origin <> ''",
         f"{_DECLARED}::test_a_mailbox_that_is_taken_out_of_the_settings_is_read_no_more",
     ),
     _one(

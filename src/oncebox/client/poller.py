@@ -91,7 +91,7 @@ class Poller:
             store = store.client()
         if not isinstance(store, AsyncClient):
             raise PollMisused("this store is not async; use: for message in Poller(…)")
-        return store.poll(self._loop())
+        return store.poll(self.loop())
 
     def __iter__(self) -> "Iterator[PolledMessage]":
         """Poll; messages come as they are listed."""
@@ -99,7 +99,8 @@ class Poller:
 
         if not isinstance(self._store, Client):
             raise PollMisused("this store is async; use: async for message in Poller(…)")
-        return self._store.poll(self._loop())
+        return self._store.poll(self.loop())
 
-    def _loop(self) -> PollLoop:
+    def loop(self) -> PollLoop:
+        """Return a new loop, for a runner of its plans."""
         return PollLoop(options=self._options, is_stopped=lambda: self._stopped)

@@ -51,6 +51,8 @@ class Mailbox(msgspec.Struct, frozen=True, kw_only=True):
     polled_at: Timestamp | None
     #: when a page was last stored
     succeeded_at: Timestamp | None
+    #: when the first message arrived
+    first_message_at: Timestamp | None
     #: mails that are still to be read, where the server says so
     remaining: int | None
     #: rises with every page
@@ -102,6 +104,7 @@ def mailbox_schema(found: model.Mailbox, now: int) -> Mailbox:
         due_at=found.due_at if found.failures else None,
         polled_at=found.polled_at,
         succeeded_at=found.succeeded_at,
+        first_message_at=found.first_message_at,
         remaining=found.remaining,
         cursor_version=found.cursor_version,
         figures=found.figures,

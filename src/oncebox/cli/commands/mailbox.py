@@ -334,11 +334,14 @@ def _lines(found: Mailbox, now: int, written: Collection[str]) -> Iterator[tuple
     yield ("origin", found.origin)
     if note := _note(found, now, written):
         yield ("note", note)
-    yield ("inbox", found.inbox_id or "by recipient")
+    if found.kind is not MailboxKind.PROGRAM:
+        yield ("inbox", found.inbox_id or "by recipient")
     if found.push_source:
         yield ("push", f"{found.push_source}, polled after {duration(found.poll_after)} of silence")
     yield ("read", f"{iso_time(found.succeeded_at)} ({ago(found.succeeded_at, now)})"
            if found.succeeded_at else "never")  # fmt: skip
     yield ("cursor version", found.cursor_version)
+    if found.first_message_at is not None:
+        yield ("time to first message", duration(found.first_message_at - found.created_at))
     for name, count in msgspec.structs.asdict(found.figures).items():
         yield (name.replace("_", " "), count)
