@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ from oncebox.errors import OnceboxError
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.model.mailboxes.mailbox import Mailbox
-from oncebox.schemas.polls import PollLease, StoredListing
+from oncebox.schemas.polls import ListedPage, PollLease, StoredListing
 from oncebox.schemas.pull import ClaimResponse
 from tests.client.conftest import Speaker
 from tests.support.databases import Place
@@ -293,7 +293,8 @@ def test_the_cursor_of_a_page_in_parts_is_stored_with_the_last_part() -> None:
     items = [{"id": str(number)} for number in range(250)]
     poller = Poller(lambda _: (items, "end"), mailbox=NAME, store=Client("http://x", "obx_x"))
     loop = poller.loop()
-    plan, cursors = loop.next(), []
+    plan = loop.next()
+    cursors: list[tuple[str, bool]] = []
     step: Any = next(plan)
     while len(cursors) < 3:
         answer: Any = None
@@ -305,7 +306,8 @@ def test_the_cursor_of_a_page_in_parts_is_stored_with_the_last_part() -> None:
             case Call() if step.path.endswith("/next"):
                 answer = ClaimResponse(deliveries=[], lease=30)
             case Call():
-                cursors.append((step.body.cursor, step.body.last))
+                page = cast("ListedPage", step.body)
+                cursors.append((page.cursor, page.last))
                 answer = StoredListing(cursor_version=len(cursors), new=0, duplicates=0, replays=0)
         step = plan.send(answer)
 
@@ -372,36 +374,30 @@ def test_of_two_loops_at_the_same_time_each_message_is_handed_to_one(service: Ru
     assert {state for _, state, _ in states(service)} == {"done"}
 
 
+def _outlive_the_lease(service: Running, mailbox: str) -> None:
+    """Take longer than the lease; then see that nobody else gets the mailbox."""
+    until, pause = stored(service, mailbox).due_at or 0, threading.Event()
+    while service.box.components.ledger.clock() <= until + 500:
+        pause.wait(0.05)
+    with Client(service.url, service.key) as client, pytest.raises(MailboxInUse):
+        next(iter(Poller(Api("a"), mailbox=mailbox, store=client, on_conflict="raise")))
+
+
 async def test_the_lease_is_kept_while_a_body_takes_longer_than_it(service: Running) -> None:
     """Both clients, at the same time, and others who would like to have their mailboxes."""
-
-    def other(mailbox: str) -> None:
-        with Client(service.url, service.key) as client:
-            next(iter(Poller(Api("a"), mailbox=mailbox, store=client, on_conflict="raise")))
-
-    def expired(mailbox: str) -> Callable[[], bool]:
-        until = stored(service, mailbox).due_at or 0
-        return lambda: service.box.components.ledger.clock() > until + 500
-
-    def body(mailbox: str) -> None:
-        is_over, pause = expired(mailbox), threading.Event()
-        while not is_over():
-            pause.wait(0.05)
-        with pytest.raises(MailboxInUse):
-            other(mailbox)
 
     def block() -> None:
         with Client(service.url, service.key) as client:
             poller = Poller(Api("a"), mailbox="blocking", store=client, lease=2.0)
             for _ in poller:
-                body("blocking")
+                _outlive_the_lease(service, "blocking")
                 poller.stop()
 
     async def later() -> None:
         async with AsyncClient(service.url, service.key) as client:
             poller = Poller(Api("a"), mailbox="later", store=client, lease=2.0)
             async for _ in poller:
-                await asyncio.to_thread(body, "later")
+                await asyncio.to_thread(_outlive_the_lease, service, "later")
                 poller.stop()
 
     await asyncio.gather(asyncio.to_thread(block), later())

@@ -11,6 +11,7 @@ _STORE = "src/oncebox/ledger/mailboxes/mailboxes.py"
 _STORED = "src/oncebox/ledger/mailboxes/mailboxes.sql"
 _CONTRACT = "tests/contract/mailboxes/test_polls.py"
 _CLIENT = "tests/client/test_poller.py"
+_DIED = "test_a_poller_that_died_is_followed_after_its_lease_and_can_do_nothing_more"
 _CRASHES = "tests/integration/test_poller_crashes.py"
 
 
@@ -60,14 +61,7 @@ POLLING = (
                 "AND :fence > 0 AND cursor_version = :version",
             ),
         ),
-        (
-            Selection(
-                (
-                    f"{_CONTRACT}::"
-                    "test_a_poller_that_died_is_followed_after_its_lease_and_can_do_nothing_more",
-                )
-            ),
-        ),
+        (Selection((f"{_CONTRACT}::{_DIED}",)),),
     ),
     _one(
         "messages in the order of their ids",
@@ -115,8 +109,8 @@ POLLING = (
         "confirmed before the body",
         "src/oncebox/client/sync/polls.py",
         (
-            "            yield message\n            runner.run(loop.confirm(message))\n",
-            "            runner.run(loop.confirm(message))\n            yield message\n",
+            "            yield message\n            runner.run(loop.confirm())\n",
+            "            runner.run(loop.confirm())\n            yield message\n",
         ),
         _CRASHES,
         "test_a_message_is_handed_out_again_only_if_it_was_not_confirmed",
@@ -125,7 +119,7 @@ POLLING = (
         "a message is never confirmed",
         _LOOP,
         (
-            "                yield from work.settle_unused()\n",
+            "                yield from self._settle()\n",
             "                yield PauseStep(0)\n",
         ),
         _CRASHES,
@@ -134,7 +128,7 @@ POLLING = (
     _one(
         "a loop that was left confirms its message",
         _LOOP,
-        ("work.settle_unused(left, within=_SHORT_TIMEOUT)", "work.settle_unused()"),
+        ("self._settle(left, within=_SHORT_TIMEOUT)", "self._settle()"),
         _CLIENT,
         "test_a_message_whose_body_raised_is_handed_out_again_and_the_others_first "
         "test_a_loop_that_is_left_by_break_hands_its_message_out_again_unless_it_is_done",

@@ -85,21 +85,25 @@ class Poller:
     def __aiter__(self) -> "AsyncIterator[AsyncPolledMessage]":
         """Poll; messages come as they are listed."""
         from oncebox.client.asynchronous import AsyncClient  # noqa: PLC0415 - or Client is used
+        from oncebox.client.asynchronous.polls import poll_messages  # noqa: PLC0415
 
         store: Any = self._store
         if not isinstance(store, AsyncClient) and hasattr(store, "client"):
             store = store.client()
         if not isinstance(store, AsyncClient):
             raise PollMisused("this store is not async; use: for message in Poller(…)")
-        return store.poll(self.loop())
+        runner = store._runner  # noqa: SLF001 - shared on purpose
+        return poll_messages(runner, self.loop())
 
     def __iter__(self) -> "Iterator[PolledMessage]":
         """Poll; messages come as they are listed."""
         from oncebox.client.sync import Client  # noqa: PLC0415 - or AsyncClient is used
+        from oncebox.client.sync.polls import poll_messages  # noqa: PLC0415
 
         if not isinstance(self._store, Client):
             raise PollMisused("this store is async; use: async for message in Poller(…)")
-        return self._store.poll(self.loop())
+        runner = self._store._runner  # noqa: SLF001 - shared on purpose
+        return poll_messages(runner, self.loop())
 
     def loop(self) -> PollLoop:
         """Return a new loop, for a runner of its plans."""

@@ -5,14 +5,12 @@
 """
 
 import ssl
-from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import httpx2  # async only
 
 from oncebox.client.asynchronous.runner import AsyncRunner
-from oncebox.client.core.polling import PollLoop
 from oncebox.client.core.send_plans import send_plan
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import Instant, SendOptions
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous.events import AsyncEvents
     from oncebox.client.asynchronous.inboxes import AsyncArtifacts, AsyncInboxes, AsyncMessages
     from oncebox.client.asynchronous.mailboxes import AsyncMailboxes
-    from oncebox.client.asynchronous.polls import AsyncPolledMessage
     from oncebox.client.asynchronous.sends import AsyncSends, AsyncSuppressions, AsyncTransports
     from oncebox.client.asynchronous.sources import AsyncSources
 
@@ -119,12 +116,6 @@ class AsyncClient(AsyncSender):
         from oncebox.client.asynchronous.attempts import AsyncAttempt
 
         return AsyncAttempt(self._runner, id)
-
-    def poll(self, loop: PollLoop) -> "AsyncIterator[AsyncPolledMessage]":
-        """Return the messages of a ``Poller``, which calls this."""
-        from oncebox.client.asynchronous.polls import poll_messages
-
-        return poll_messages(self._runner, loop)
 
     def within(self, seconds: float) -> "AsyncClient":
         """Return the same client with another deadline; they share their connections."""

@@ -22,7 +22,7 @@ class AsyncPolledMessage(AsyncWork):
 
         Raises: LeaseLost, if another loop has it by now.
         """
-        await self._run(self.settle_unused())
+        await self._run(self._settle_in_loop())
 
 
 async def poll_messages(runner: AsyncRunner, loop: PollLoop) -> AsyncIterator[AsyncPolledMessage]:
@@ -37,10 +37,10 @@ async def poll_messages(runner: AsyncRunner, loop: PollLoop) -> AsyncIterator[As
     try:
         while (claimed := await runner.run(loop.next())) is not None:
             message = AsyncPolledMessage(runner, claimed, inf)
-            loop.hand_out(message)
+            loop.hand_out(message, message._settle_in_loop)
             yield message
-            await runner.run(loop.confirm(message))
+            await runner.run(loop.confirm())
     finally:
         heartbeats.stop()
-        runner.endings.discard(loop.end)
         await runner.run(loop.end())
+        runner.endings.discard(loop.end)

@@ -114,7 +114,10 @@ class PollLoop:
     _was_counted: bool = False
     #: the message whose body runs
     _current: BaseWork | None = None
+    #: reports its outcome
+    _settle: Callable[..., Plan[None]] = field(init=False)
     _handed_out: int = 0
+    _is_ending: bool = False
 
     def __post_init__(self) -> None:
         self._until = self.now() + (inf if self.options.within is None else self.options.within)
@@ -144,19 +147,19 @@ class PollLoop:
             raise self._in_use(self._refused)
         return None
 
-    def hand_out(self, work: BaseWork) -> None:
+    def hand_out(self, work: BaseWork, settle: Callable[..., Plan[None]]) -> None:
         """Note the message whose body runs now; its lease is renewed until it ends."""
-        self._current = work
+        self._current, self._settle = work, settle
 
-    def confirm(self, work: BaseWork) -> Plan[None]:
-        """Complete a message whose body has ended, unless it was settled before."""
+    def confirm(self) -> Plan[None]:
+        """Complete the message whose body has ended, unless it was settled before."""
         faults.point("poller.body-done")
         while True:
             try:
-                yield from work.settle_unused()
+                yield from self._settle()
                 break
             except (LeaseLost, NotFound):
-                _log.warning("%r: another loop has it now, and hands it out again", work)
+                _log.warning("%r: another loop has it now, and hands it out again", self._current)
                 break
             except OnceboxError as error:
                 if not is_transient(error) or self._is_over():
@@ -166,17 +169,27 @@ class PollLoop:
         faults.point("poller.confirmed")
 
     def end(self) -> Plan[None]:
-        """Give everything back; a message whose body did not end is a failed try."""
-        work, self._current = self._current, None
-        if work is not None:
+        """Give everything back, once; a message whose body did not end is a failed try."""
+        while self._is_ending:  # a generator is finalised in a task of its own
+            yield PauseStep(_NAP / 10)
+        self._is_ending = True
+        try:
+            yield from self._give_back()
+        finally:
+            self._is_ending = False
+
+    def _give_back(self) -> Plan[None]:
+        has_message, self._current = self._current is not None, None
+        if has_message:
             with suppress(OnceboxError):
                 left = Transient("the loop was left while this message was handled")
-                yield from work.settle_unused(left, within=_SHORT_TIMEOUT)
+                yield from self._settle(left, within=_SHORT_TIMEOUT)
         fence, self._fence = self._fence, None
         if fence is not None:
             body = wire.EndPolls(fence=fence, timed_out=self._has_timed_out())
+            call = self._call(type(None), body, "end")
             with suppress(OnceboxError):
-                yield from perform(replace(self._call(type(None), body, "end"), within=5.0))
+                yield from perform(replace(call, within=_SHORT_TIMEOUT))
 
     def heartbeats(self) -> Plan[bool]:
         """Renew the lease of the mailbox and of the current message; the body is not stopped."""

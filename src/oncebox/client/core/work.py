@@ -526,7 +526,7 @@ class BaseWork:
             else:
                 pause = third
 
-    def settle_unused(
+    def _settle_in_loop(
         self, error: BaseException | None = None, within: float | None = None
     ) -> Plan[None]:
         """Report the outcome of a try without ``with``; one that was settled is not again."""

@@ -2,11 +2,9 @@
 """`Client`, the blocking client: its resources are loaded and created on first use."""
 
 import ssl
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from oncebox.client.core.polling import PollLoop
 from oncebox.client.core.send_plans import send_plan
 from oncebox.client.sync.runner import SyncRunner
 from oncebox.model.sends.email import Email
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from oncebox.client.sync.events import Events
     from oncebox.client.sync.inboxes import Artifacts, Inboxes, Messages
     from oncebox.client.sync.mailboxes import Mailboxes
-    from oncebox.client.sync.polls import PolledMessage
     from oncebox.client.sync.sends import Sends, Suppressions, Transports
     from oncebox.client.sync.sources import Sources
 
@@ -109,12 +106,6 @@ class Client(Sender):
         from oncebox.client.sync.attempts import Attempt
 
         return Attempt(self._runner, id)
-
-    def poll(self, loop: PollLoop) -> "Iterator[PolledMessage]":
-        """Return the messages of a ``Poller``, which calls this."""
-        from oncebox.client.sync.polls import poll_messages
-
-        return poll_messages(self._runner, loop)
 
     def within(self, seconds: float) -> "Client":
         """Return the same client with another deadline; they share their connections."""

@@ -23,7 +23,7 @@ class PolledMessage(Work):
 
         Raises: LeaseLost, if another loop has it by now.
         """
-        self._run(self.settle_unused())
+        self._run(self._settle_in_loop())
 
 
 def poll_messages(runner: SyncRunner, loop: PollLoop) -> Iterator[PolledMessage]:
@@ -38,10 +38,10 @@ def poll_messages(runner: SyncRunner, loop: PollLoop) -> Iterator[PolledMessage]
     try:
         while (claimed := runner.run(loop.next())) is not None:
             message = PolledMessage(runner, claimed, inf)
-            loop.hand_out(message)
+            loop.hand_out(message, message._settle_in_loop)
             yield message
-            runner.run(loop.confirm(message))
+            runner.run(loop.confirm())
     finally:
         heartbeats.stop()
-        runner.endings.discard(loop.end)
         runner.run(loop.end())
+        runner.endings.discard(loop.end)
