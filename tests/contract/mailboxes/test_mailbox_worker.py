@@ -13,6 +13,7 @@ from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.mailboxes import mailboxes
+from oncebox.ledger.transactions import Ledger
 from oncebox.mailboxes.reader import (
     FetchedMail,
     MailboxFailure,
@@ -325,6 +326,33 @@ async def test_mail_goes_to_the_inbox_of_its_recipient_where_the_mailbox_has_non
 
     found = await house.becomes(lambda found: found.figures.unrouted == 1)
     assert found.figures.messages == 1
+
+
+class CountedReads:
+    """A ledger that counts its reads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.count = 0
+
+    async def read(self, *args: Any, **values: Any) -> Any:
+        """Count, and read."""
+        self.count += 1
+        return await self._ledger.read(*args, **values)
+
+
+async def test_the_inbox_of_a_mailbox_is_read_once_for_all_mails_of_a_page(house: House) -> None:
+    components = house.box.components
+    await house.add()
+    reads: Any = CountedReads(components.ledger)
+    router = MailboxRouter(reads, components.recipients, components.mail_intake)
+    page = [FetchedMail(provider_id=str(n), raw=raw) for n, raw in enumerate(letters(50))]
+
+    routed = await router(await house.stored(), page)
+
+    assert [len(each) for each in routed] == [1] * 50
+    assert reads.count == 1
+    assert await router(await house.stored(), []) == []
 
 
 @pytest.mark.parametrize("own", ["bob", "bob@example.com"])

@@ -54,11 +54,13 @@ class OpenReader(Protocol):
         """
 
 
-class RouteMail(Protocol):
-    """Finds the inboxes of a mail."""
+class RouteMails(Protocol):
+    """Finds the inboxes of mails."""
 
-    async def __call__(self, mailbox: Mailbox, mail: FetchedMail) -> tuple[NewDelivery, ...]:
-        """Return a delivery for each inbox; none if the mail is for no inbox of ours.
+    async def __call__(
+        self, mailbox: Mailbox, mails: Sequence[FetchedMail]
+    ) -> list[tuple[NewDelivery, ...]]:
+        """Return the deliveries of each mail; none if it is for no inbox of ours.
 
         Raises: MailboxFailure, StoreUnavailable.
         """
@@ -80,7 +82,7 @@ class MailboxWorker:
         self,
         ledger: Ledger,
         open_reader: OpenReader,
-        route: RouteMail,
+        route: RouteMails,
         telemetry: Telemetry,
         settings: MailboxSettings,
         *,
@@ -257,8 +259,12 @@ class MailboxWorker:
         self, mailbox: Mailbox, mails: Sequence[FetchedMail]
     ) -> tuple[list[MailToStore], int]:
         """Return the mails with their deliveries, and how many are for no inbox of ours."""
-        routed = [MailToStore(each.provider_id, await self._route(mailbox, each)) for each in mails]
-        return routed, sum(not each.deliveries for each in routed)
+        routed = await self._route(mailbox, mails)
+        stored = [
+            MailToStore(mail.provider_id, deliveries)
+            for mail, deliveries in zip(mails, routed, strict=True)
+        ]
+        return stored, sum(not each for each in routed)
 
     async def _wait_for_silence(self, mailbox: Mailbox, lease: MailboxLease) -> None:
         """Wait until the webhook source has been silent for ``poll_after``."""
