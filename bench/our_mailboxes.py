@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import resource
 import socket
 import subprocess
@@ -131,6 +132,9 @@ async def _fetch(options: argparse.Namespace, port: int) -> None:
     await _add(box, port, 1, "all")
     worker = Workers(box.components, box.settings, box.handlers, name="bench").mailbox_worker()
     read, tenant = box.components.database.read, box.settings.tenant
+    # As a service does when it has started.
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
     began = time.perf_counter()
     running = asyncio.create_task(worker.run())
     while (await read(mailboxes.get, tenant, "box-0")).figures.messages < options.mails:
@@ -151,12 +155,7 @@ async def _idle(options: argparse.Namespace, port: int) -> None:
     before = _resident()
     worker = Workers(box.components, box.settings, box.handlers, name="bench").mailbox_worker()
     running = asyncio.create_task(worker.run())
-    tenant, read = box.settings.tenant, box.components.database.read
-    while True:
-        found = await read(mailboxes.of_tenant, tenant, most=options.mailboxes)
-        if all(each.cursor is not None for each in found):
-            break
-        await asyncio.sleep(0.2)
+    await _first_page(box)
     await asyncio.sleep(2)  # the last of them begin to wait
     used = _cpu()
     await asyncio.sleep(WATCHED)
@@ -171,6 +170,13 @@ async def _idle(options: argparse.Namespace, port: int) -> None:
         f"{share * 1e6 / options.mailboxes:.0f} µs of CPU a second and {each:.0f} KiB each",
         mib=resident / 1024,
     )
+
+
+async def _first_page(box: Oncebox) -> None:
+    """Wait until every mailbox was read once."""
+    read, tenant = box.components.database.read, box.settings.tenant
+    while any(each.cursor is None for each in await read(mailboxes.of_tenant, tenant)):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
 
 
 def _cpu() -> float:
@@ -224,10 +230,7 @@ async def _waited(options: argparse.Namespace, dovecot: Dovecot, url: str, key: 
         box = new_box(options)
         await box.open()
         await add_mailboxes(box, dovecot.port, [inbox.id], "now")
-        while (
-            await box.components.database.read(mailboxes.get, box.settings.tenant, "box-0")
-        ).cursor is None:
-            await asyncio.sleep(0.05)
+        await _first_page(box)
         await box.close()
         after = 0
         for number in range(WAITED + 3):
