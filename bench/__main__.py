@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import artifacts, extract, hooks, ledger, mail, sends, smtp, start, waits
+from bench import artifacts, extract, hooks, ledger, mail, mailboxes, sends, smtp, start, waits
 from bench.environment import ROOT, peers_python
 from bench.rows import Probe, Reading, Row, probes, result, save, table
 from bench.servers import Stand, stand
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     smtp.PART: lambda: [*smtp.rows(), *mail.rows()],
     sends.PART: sends.rows,
     start.PART: start.rows,
+    mailboxes.PART: mailboxes.rows,
     artifacts.PART: lambda: [*extract.rows(), *artifacts.rows(), *waits.rows()],
 }
 RESULTS = Path(__file__).with_name("results.json")

@@ -45,7 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="oncebox-bench-") as folder,
-        _served(options.url, Path(folder)) as (http, smtp),
+        served(options.url, Path(folder)) as (http, smtp),
     ):
         found = credentials.read(Path(folder))
         assert found is not None
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 @contextmanager
-def _served(url: str, folder: Path) -> Iterator[tuple[int, int]]:
+def served(url: str, folder: Path) -> Iterator[tuple[int, int]]:
     """Run a service as it comes; return its ports for HTTP and SMTP."""
     http, smtp = free_port(), free_port()
     environment = {

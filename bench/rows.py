@@ -37,6 +37,9 @@ GOALS: dict[str, tuple[float, float]] = {
     "send-vs-one-transaction": (4, 4),
     "claim-vs-redis-setnx": (1.2, 1.0),
     "duplicate-answers-vs-redis": (2, 2),
+    "imap-fetch-vs-imap-tools": (0.5, 0.5),
+    "idle-mailboxes": (0.8, 0.8),
+    "idle-to-answer": (0.8, 0.8),
     "serve-first-answer-vs-bare-uvicorn": (0.36, 0.36),
     "cli-help-vs-python": (0.22, 0.22),
 }

@@ -277,7 +277,7 @@ class MailboxWorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     #: the longest interval between two queries for mailboxes to read
     poll: PositiveSeconds = 1.0
     #: mails of one page
-    page: Count = 100
+    page: Count = 250
     #: bytes of one mail; a larger one is skipped
     mail_bytes: Limit = 25 * 1024 * 1024
     #: time limit of one request

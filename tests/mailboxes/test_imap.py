@@ -32,6 +32,18 @@ from tests.support.ports import free_port
 # pages
 
 
+async def test_a_mail_is_not_older_than_the_second_that_the_server_names(
+    imap: ScriptedImap,
+) -> None:
+    """A mail of the second in which its inbox was made would be from before it."""
+    imap.add(mail(1), received_at=RECEIVED_AT)
+    async with opened(imap) as reader:
+        page = await reader.fetch(None, LIMITS)
+
+    second = int(RECEIVED_AT.timestamp() * 1000)
+    assert [each.received_at for each in page.mails] == [second + 999]
+
+
 async def test_pages_are_bounded_in_uid_order_and_each_mail_is_in_one(imap: ScriptedImap) -> None:
     for number in range(23):
         imap.add(mail(number))

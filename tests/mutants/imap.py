@@ -17,6 +17,13 @@ def _one(name: str, file: str, change: tuple[str, str], test: str, names: str) -
 
 IMAP = (
     _one(
+        "a mail is older than its second",
+        _PAGE,
+        ("received_at += _LAST_OF_SECOND_MS", "received_at += 0 * _LAST_OF_SECOND_MS"),
+        "test_imap",
+        "test_a_mail_is_not_older_than_the_second_that_the_server_names",
+    ),
+    _one(
         "the last mail again and again",
         _READER,
         (

@@ -9,6 +9,7 @@ _TABLES = "src/oncebox/webhooks/inbound.py"
 _COMPILED = "src/oncebox/server/webhooks/request_verification.py"
 _POSTAL = "src/oncebox/webhooks/custom/postal.py"
 _CIPHERS = "src/oncebox/ledger/ciphers.py"
+_AWS = "tests/server/webhooks/test_inbound_aws.py"
 _MAIL = "tests/server/webhooks/test_inbound_mail.py"
 
 
@@ -118,5 +119,19 @@ INBOUND = (
         "    is_newer = context.scheme.header_names[0] not in request.headers_by_name\n",
         _tests("test_a_wrong_newer_signature_of_postal_is_not_excused_by_the_older",
                file="tests/webhooks/test_custom.py"),
+    ),
+    _one(
+        "inbound-s3-signature-without-the-region",
+        "src/oncebox/core/aws_signature.py",
+        '    for each in (at[:8], region, service, "aws4_request"):\n',
+        '    for each in (at[:8], service, "aws4_request"):\n',
+        _tests("test_mail_in_s3_is_fetched_with_a_signature_that_is_checked", file=_AWS),
+    ),
+    _one(
+        "inbound-sns-of-any-topic",
+        "src/oncebox/webhooks/custom/sns.py",
+        '    if message.text("TopicArn") not in context.options.topics:\n',
+        "    if not context.options.topics:\n",
+        _tests("test_a_topic_of_somebody_else_is_refused_unread", file=_AWS),
     ),
 )  # fmt: skip

@@ -72,4 +72,11 @@ MAILBOXES = (
         "test_mailbox_worker",
         "test_mail_that_was_delivered_to_one_inbox_is_not_for_the_others_in_its_header",
     ),
+    _one(
+        "a page that was fetched ahead is for another cursor",
+        _WORKER,
+        ("pages.fetch_ahead(page.cursor)", "pages.fetch_ahead(cursor or page.cursor)"),
+        "test_mailbox_worker",
+        "test_the_next_page_is_fetched_while_one_is_stored",
+    ),
 )

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -120,6 +121,19 @@ class Dovecot:
         """Let a mail arrive by LMTP."""
         with smtplib.LMTP("127.0.0.1", self.lmtp_port, timeout=30) as client:
             client.sendmail("sender@example.com", [user], mail)
+
+    def fill(self, user: str, mails: Iterable[bytes]) -> None:
+        """Put mails into the INBOX of a user who has none yet; they are indexed before it ends."""
+        folder = self._folder / "mail" / user
+        for name in ("new", "cur", "tmp"):
+            (folder / name).mkdir(parents=True)
+        for number, mail in enumerate(mails, 1):
+            # As Dovecot names them: with the size in bytes and as it is transmitted.
+            size = f"S={len(mail)},W={len(mail)}"
+            (folder / "cur" / f"{number:010}.M1P1.localhost,{size}:2,").write_bytes(mail)
+        for path in (folder, *folder.rglob("*")):
+            shutil.chown(path, _USER, _GROUP)
+        self.doveadm("index", "-u", user, "INBOX")
 
     def doveadm(self, *words: str) -> None:
         """Change a mailbox by Dovecot's own tool."""

@@ -139,14 +139,18 @@ def endpoint(rooms: Components, egress: Egress) -> WebhookEndpoint:
 
 @asynccontextmanager
 async def serving(
-    place: Place, *, local: Sequence[str] = (), http: HttpSettings = HTTP
+    place: Place,
+    *,
+    local: Sequence[str] = (),
+    http: HttpSettings = HTTP,
+    egress: Egress | None = None,
 ) -> AsyncIterator[HookServer]:
     """Serve webhooks from a database."""
     chosen = msgspec.structs.replace(settings(place), limits=LimitSettings())
     rooms = await open_components(chosen, migrate=True)
     await rooms.database.write(tenants.create, TENANT, _deed(rooms, TENANT))
     await rooms.sources.refresh()
-    egress = Egress(local=local)
+    egress = egress or Egress(local=local)
     hooks = endpoint(rooms, egress)
     sockets = listen("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]

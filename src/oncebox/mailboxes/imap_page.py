@@ -8,6 +8,9 @@ import msgspec
 from oncebox.mailboxes.imap_responses import AnswerInvalid, Value, parse_date, to_number, to_text
 from oncebox.mailboxes.reader import FetchedMail, PageLimits, ResyncReason, SkippedMail
 
+#: INTERNALDATE has whole seconds
+_LAST_OF_SECOND_MS = 999
+
 
 class FolderPosition(msgspec.Struct, frozen=True, array_like=True):
     """How far a folder was read."""
@@ -134,6 +137,9 @@ def add_mail(
     mail_id = _provider_id(ahead.folder, ahead.status.uidvalidity, uid, fact)
     if isinstance(body, bytes):
         received_at = fact.received_at if fact else None
+        if received_at is not None:
+            # An inbox that was made in the same second is not younger than the mail.
+            received_at += _LAST_OF_SECOND_MS
         page.mails.setdefault(
             mail_id, FetchedMail(provider_id=mail_id, raw=body, received_at=received_at)
         )

@@ -13,6 +13,7 @@ from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.mailboxes import mailboxes
+from oncebox.ledger.transactions import Ledger
 from oncebox.mailboxes.reader import (
     FetchedMail,
     MailboxFailure,
@@ -126,11 +127,11 @@ class House:
         await database.write(mailboxes.add, ids.new("mbx"), new, entry)
         return self.servers[name]
 
-    def work(self, name: str = "w1", **changes: Any) -> MailboxWorker:
-        """Begin to read mailboxes."""
+    def make_worker(self, name: str = "w1", **changes: Any) -> MailboxWorker:
+        """Return a worker that does not read yet."""
         components = self.box.components
         router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
-        worker = MailboxWorker(
+        return MailboxWorker(
             components.ledger,
             lambda mailbox: Reader(self.servers[mailbox.name]),
             router,
@@ -139,8 +140,15 @@ class House:
             name=name,
             random=lambda: 0.0,
         )
+
+    def start(self, worker: MailboxWorker) -> MailboxWorker:
+        """Begin to read mailboxes."""
         self.workers.append((worker, asyncio.create_task(worker.run())))
         return worker
+
+    def work(self, name: str = "w1", **changes: Any) -> MailboxWorker:
+        """Make a worker that begins to read mailboxes."""
+        return self.start(self.make_worker(name, **changes))
 
     async def stored(self, name: str = "support") -> Mailbox:
         """Return a mailbox as it is stored."""
@@ -156,6 +164,14 @@ class House:
     async def reads(self, count: int, name: str = "support") -> Mailbox:
         """Wait until so many mails of a mailbox are stored."""
         return await self.becomes(lambda found: found.figures.messages >= count, name)
+
+    async def pause(self, name: str = "support") -> None:
+        """Stop reading a mailbox, as an operator does."""
+        database = self.box.components.database
+        entry = AuditEntry(
+            id=ids.new("aud"), tenant=TENANT, at=database.clock(), who="ann", why="because"
+        )
+        await database.write(mailboxes.pause, name, entry)
 
     async def close(self) -> None:
         """Stop everything."""
@@ -327,6 +343,71 @@ async def test_mail_goes_to_the_inbox_of_its_recipient_where_the_mailbox_has_non
     assert found.figures.messages == 1
 
 
+async def test_the_next_page_is_fetched_while_one_is_stored(house: House) -> None:
+    server = await house.add()
+    server.deliver(*letters(5))
+    worker = house.make_worker()
+    route = worker._route
+
+    async def route_after_next_fetch(mailbox: Mailbox, mails: Any) -> Any:
+        await until(lambda: server.fetches > 1)
+        return await route(mailbox, mails)
+
+    worker._route = route_after_next_fetch
+    house.start(worker)
+
+    found = await house.reads(5)
+    assert (found.figures.replays, found.cursor) == (0, "5")
+
+
+async def test_a_page_that_was_fetched_ahead_is_dropped_with_the_lease(house: House) -> None:
+    server = await house.add()
+    server.deliver(*letters(5))
+    worker = house.make_worker()
+    route, held = worker._route, asyncio.Event()
+
+    async def hold(mailbox: Mailbox, mails: Any) -> Any:
+        await held.wait()
+        return await route(mailbox, mails)
+
+    worker._route = hold
+    house.start(worker)
+    await until(lambda: server.fetches == 2)
+    await house.pause()
+    held.set()
+    await until(lambda: server.open == 0)
+
+    found = await house.stored()
+    assert (found.figures.messages, found.cursor) == (0, None)
+
+
+class CountedReads:
+    """A ledger that counts its reads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.count = 0
+
+    async def read(self, *args: Any, **values: Any) -> Any:
+        """Count, and read."""
+        self.count += 1
+        return await self._ledger.read(*args, **values)
+
+
+async def test_the_inbox_of_a_mailbox_is_read_once_for_all_mails_of_a_page(house: House) -> None:
+    components = house.box.components
+    await house.add()
+    reads: Any = CountedReads(components.ledger)
+    router = MailboxRouter(reads, components.recipients, components.mail_intake)
+    page = [FetchedMail(provider_id=str(n), raw=raw) for n, raw in enumerate(letters(50))]
+
+    routed = await router(await house.stored(), page)
+
+    assert [len(each) for each in routed] == [1] * 50
+    assert reads.count == 1
+    assert await router(await house.stored(), []) == []
+
+
 @pytest.mark.parametrize("own", ["bob", "bob@example.com"])
 async def test_mail_for_an_inbox_is_found_though_the_server_writes_the_name_of_the_mailbox(
     house: House, own: str
@@ -396,11 +477,7 @@ async def test_a_paused_mailbox_is_given_up_by_its_reader(house: House) -> None:
     server = await house.add()
     house.work()
     await until(lambda: server.fetches == 1)
-    database = house.box.components.database
-    entry = AuditEntry(
-        id=ids.new("aud"), tenant=TENANT, at=database.clock(), who="ann", why="because"
-    )
-    await database.write(mailboxes.pause, "support", entry)
+    await house.pause()
 
     await until(lambda: server.open == 0)
     assert msgspec.structs.asdict(await house.stored())["paused"] == "operator"

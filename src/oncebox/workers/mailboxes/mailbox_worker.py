@@ -54,11 +54,13 @@ class OpenReader(Protocol):
         """
 
 
-class RouteMail(Protocol):
-    """Finds the inboxes of a mail."""
+class RouteMails(Protocol):
+    """Finds the inboxes of mails."""
 
-    async def __call__(self, mailbox: Mailbox, mail: FetchedMail) -> tuple[NewDelivery, ...]:
-        """Return a delivery for each inbox; none if the mail is for no inbox of ours.
+    async def __call__(
+        self, mailbox: Mailbox, mails: Sequence[FetchedMail]
+    ) -> list[tuple[NewDelivery, ...]]:
+        """Return the deliveries of each mail; none if it is for no inbox of ours.
 
         Raises: MailboxFailure, StoreUnavailable.
         """
@@ -82,6 +84,36 @@ class _Reading:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
+class _Pages:
+    """The pages of a reader; while one is stored, the next one is fetched.
+
+    A page that is not stored is dropped: its cursor gives it again.
+    """
+
+    def __init__(self, reader: MailboxReader, limits: PageLimits) -> None:
+        self.reader = reader
+        self._limits = limits
+        self._ahead: asyncio.Task[MailboxPage] | None = None
+
+    async def fetch(self, cursor: str | None) -> MailboxPage:
+        """Return the page after a cursor; it may be the one that is fetched ahead.
+
+        Raises: MailboxFailure.
+        """
+        ahead, self._ahead = self._ahead, None
+        return await (ahead or self.reader.fetch(cursor, self._limits))
+
+    def fetch_ahead(self, cursor: str) -> None:
+        """Begin to fetch the page after a cursor, for the next ``fetch``."""
+        self._ahead = asyncio.ensure_future(self.reader.fetch(cursor, self._limits))
+
+    async def close(self) -> None:
+        """Drop the page that is fetched ahead; calls of a reader never overlap."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            await asyncio.gather(self._ahead, return_exceptions=True)
+
+
 class MailboxWorker:
     """Reads the mailboxes that it has leased, any number at the same time."""
 
@@ -89,7 +121,7 @@ class MailboxWorker:
         self,
         ledger: Ledger,
         open_reader: OpenReader,
-        route: RouteMail,
+        route: RouteMails,
         telemetry: Telemetry,
         settings: MailboxWorkerSettings,
         *,
@@ -230,22 +262,31 @@ class MailboxWorker:
     async def _read_pages(
         self, reader: MailboxReader, mailbox: Mailbox, lease: MailboxLease
     ) -> None:
+        pages = _Pages(reader, self._limits)
+        try:
+            await self._store_pages(pages, mailbox, lease)
+        finally:
+            await pages.close()
+
+    async def _store_pages(self, pages: "_Pages", mailbox: Mailbox, lease: MailboxLease) -> None:
         cursor, version = mailbox.cursor, mailbox.cursor_version
         empty = 0
         while True:
             if mailbox.push_source is not None:
                 await self._wait_for_silence(mailbox, lease)
             self._telemetry.mailbox_polls.labels(mailbox.kind).inc()
-            page = await reader.fetch(cursor, self._limits)
+            page = await pages.fetch(cursor)
             faults.point("mailboxes.fetched")
             empty = empty + 1 if _is_stuck(page, cursor) else 0
             if empty >= _MOST_EMPTY_PAGES:
                 raise MailboxFailure("no_progress")
+            if page.has_more and mailbox.push_source is None:
+                pages.fetch_ahead(page.cursor)
             stored = await self._store(mailbox, lease, version, page)
             faults.point("mailboxes.stored")
             cursor, version = page.cursor, stored.cursor_version
             if not page.has_more:
-                await reader.wait(mailbox.poll_every / 1000)
+                await pages.reader.wait(mailbox.poll_every / 1000)
 
     async def _store(
         self, mailbox: Mailbox, lease: MailboxLease, version: int, page: MailboxPage
@@ -269,8 +310,12 @@ class MailboxWorker:
         self, mailbox: Mailbox, mails: Sequence[FetchedMail]
     ) -> tuple[list[MailToStore], int]:
         """Return the mails with their deliveries, and how many are for no inbox of ours."""
-        routed = [MailToStore(each.provider_id, await self._route(mailbox, each)) for each in mails]
-        return routed, sum(not each.deliveries for each in routed)
+        routed = await self._route(mailbox, mails)
+        stored = [
+            MailToStore(mail.provider_id, deliveries)
+            for mail, deliveries in zip(mails, routed, strict=True)
+        ]
+        return stored, sum(not each for each in routed)
 
     async def _wait_for_silence(self, mailbox: Mailbox, lease: MailboxLease) -> None:
         """Wait until the webhook source has been silent for ``poll_after``."""

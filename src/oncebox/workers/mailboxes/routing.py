@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
@@ -32,19 +33,33 @@ def open_mailbox(cipher: MailboxCipher, mailbox: Mailbox) -> MailboxReader:
 
 
 class MailboxRouter:
-    """Finds the inboxes of a mail, and returns its deliveries."""
+    """Finds the inboxes of mails, and returns their deliveries."""
 
     def __init__(self, ledger: Ledger, recipients: RecipientDirectory, intake: MailIntake) -> None:
         self._ledger = ledger
         self._recipients = recipients
         self._intake = intake
 
-    async def __call__(self, mailbox: Mailbox, mail: FetchedMail) -> tuple[NewDelivery, ...]:
-        """Return a delivery for each inbox; none if the mail is for no inbox of ours.
+    async def __call__(
+        self, mailbox: Mailbox, mails: Sequence[FetchedMail]
+    ) -> list[tuple[NewDelivery, ...]]:
+        """Return the deliveries of each mail of a page, one for each inbox.
+
+        Those of a mail that is for no inbox of ours are none.
 
         Raises: MailboxFailure, StoreUnavailable.
         """
-        recipients = await self._inboxes_of(mailbox, mail)
+        if mailbox.inbox_id is not None and mails:
+            recipients = (await self._bound(mailbox, mailbox.inbox_id),)
+            return [await self._deliveries(mailbox, recipients, each) for each in mails]
+        return [
+            await self._deliveries(mailbox, await self._inboxes_of(mailbox, each), each)
+            for each in mails
+        ]
+
+    async def _deliveries(
+        self, mailbox: Mailbox, recipients: tuple[EnvelopeRecipient, ...], mail: FetchedMail
+    ) -> tuple[NewDelivery, ...]:
         if not recipients:
             return ()
         envelope = Envelope(
@@ -56,20 +71,18 @@ class MailboxRouter:
             authserv=mailbox.authserv,
             any_recipient=mailbox.inbox_id is not None and not mailbox.address,
         )
-        if len(mail.raw) < LARGE:
-            return self._deliveries(envelope, mail)
-        return await asyncio.to_thread(self._deliveries, envelope, mail)
-
-    def _deliveries(self, envelope: Envelope, mail: FetchedMail) -> tuple[NewDelivery, ...]:
-        return self._intake.deliveries(
-            envelope, mail.raw, channel=MAILBOX_CHANNEL, received_at=mail.received_at
+        make = partial(
+            self._intake.deliveries,
+            envelope,
+            mail.raw,
+            channel=MAILBOX_CHANNEL,
+            received_at=mail.received_at,
         )
+        return make() if len(mail.raw) < LARGE else await asyncio.to_thread(make)
 
     async def _inboxes_of(
         self, mailbox: Mailbox, mail: FetchedMail
     ) -> tuple[EnvelopeRecipient, ...]:
-        if mailbox.inbox_id is not None:
-            return (await self._bound(mailbox, mailbox.inbox_id),)
         groups = [mail.recipients] if mail.recipients else named_recipients(mail.raw)
         for addresses in groups:
             if found := await self._by_address(mailbox, addresses):
