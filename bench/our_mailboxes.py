@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedRWPair
 from pathlib import Path
 from statistics import quantiles
-from typing import IO
 
 import uvloop
 
@@ -267,7 +267,7 @@ def _bare_idle(dovecot: Dovecot) -> None:
     _report_waits(times)
 
 
-def _exchange(stream: IO[bytes], words: str, end: bytes) -> None:
+def _exchange(stream: BufferedRWPair, words: str, end: bytes) -> None:
     """Send a line, and read until the line that ends the answer."""
     stream.write(f"{words}\r\n".encode())
     stream.flush()
