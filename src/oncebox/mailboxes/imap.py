@@ -8,6 +8,7 @@ See docs/decisions/0053-use-an-own-asyncio-connection-for-imap.md.
 
 import asyncio
 import ssl
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -315,7 +316,7 @@ class ImapReader:
         if ahead is None or not known or connection.selected != folder:
             ahead = await self._look_ahead(folder, position, page)
         uid, newest = await self._take(ahead, page)
-        rest = [each for each in ahead.uids if each > uid]
+        rest = ahead.uids[bisect_right(ahead.uids, uid) :]
         is_done = ahead.is_all and not rest
         position = FolderPosition(
             ahead.status.uidvalidity,

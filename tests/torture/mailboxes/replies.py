@@ -82,7 +82,7 @@ def _deliver(
     """Let mail arrive until enough answers were lost, and then the rest."""
     for number, mail in enumerate(mails):
         servers.deliver(mail.mailbox, mail.by(Channel.MAILBOX), dice)
-        wanted = min(trials, number * trials // len(mails))
+        wanted = (number + 1) * trials // len(mails)
         for _ in until(_PATIENCE):
             if proxy.struck(Moment.COMMIT_REPLY) >= wanted:
                 break
