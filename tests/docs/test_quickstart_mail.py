@@ -17,6 +17,8 @@ from tests.support.dovecot import PASSWORD, Dovecot
 from tests.support.letters import mail
 from tests.torture.processes import Children, until
 
+MAILBOXES = DOCS / "quickstart-mailboxes.md"
+
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
@@ -34,10 +36,9 @@ def dovecot() -> Iterator[Dovecot]:
 
 
 def test_the_quickstart_of_mailboxes_does_what_it_says(reader: Reader, dovecot: Dovecot) -> None:
-    page = DOCS / "quickstart-mailboxes.md"
-    serve, add, wait, look = blocks(page, "sh")
-    (printed,) = blocks(page, "text")
-    (example,) = blocks(page, "python")
+    serve, add, wait, look = blocks(MAILBOXES, "sh")
+    (printed,) = blocks(MAILBOXES, "text")
+    (example,) = blocks(MAILBOXES, "python")
 
     service = reader.serve(serve)
     (reader.folder / "password").write_text(PASSWORD)

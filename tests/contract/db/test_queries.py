@@ -87,8 +87,8 @@ def _asks_only(query: Query) -> str | None:
 
 
 def _explains(query: Query) -> bool:
-    """Neither database explains how it makes a table or answers about itself."""
-    return not query.sqlite.startswith(("CREATE", "PRAGMA", "SHOW"))
+    """Neither database explains how it makes or locks a table, or answers about itself."""
+    return not query.sqlite.startswith(("CREATE", "LOCK", "PRAGMA", "SHOW"))
 
 
 def _explained(tx: Transaction, query: Query) -> list[Row]:
@@ -110,7 +110,7 @@ def _typed(query: Query) -> dict[str, Value]:
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
         "span", "jump", "generation", "active_from", "replay_until", "poll_every", "poll_after",
         "remaining", "skipped", "unrouted", "resyncs", "version", "messages", "duplicates",
-        "replays",
+        "replays", "polls", "repeated", "timeouts",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty_messages"),

@@ -78,7 +78,7 @@ def _row(thing: Thing, number: int) -> Row:
         ),
         _STRONGBOX.encrypt(TENANT, thing.id, ArtifactValue(value=thing.value)),
         0, 900, 0, 1, "login",
-        f"s{number}@shop.example", "shop.example", "pass", 1, 1, None, b"[]",
+        f"s{number}@shop.example", "shop.example", "shop.example", "pass", 1, 1, None, b"[]",
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def _settings(given: argparse.Namespace) -> Settings:
         parser={"children": 1},
         http={"port": given.http},
         smtp={"port": given.smtp},
-        mailboxes={"lease": given.lease, "poll": 0.1, "page": given.page, "most": given.most},
+        mailbox_worker={"lease": given.lease, "poll": 0.1, "page": given.page, "most": given.most},
     )
 
 
