@@ -167,8 +167,10 @@ def test_the_whole_wait_has_one_deadline(speaker: Speaker) -> None:
         code_by(script.url, speaker, within=2)
 
     assert 1 < time.monotonic() - began < 4
-    assert all(each.json["wait"] <= 2 for each in script.heard)
-    assert {each.json["resume"] for each in script.heard} == {None, RESUME}
+    # A request that the deadline cut off has no body.
+    whole = [each for each in script.heard if each.body]
+    assert all(each.json["wait"] <= 2 for each in whole)
+    assert {each.json["resume"] for each in whole} == {None, RESUME}
 
 
 def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:

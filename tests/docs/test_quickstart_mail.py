@@ -17,6 +17,7 @@ from tests.support.dovecot import PASSWORD, Dovecot
 from tests.support.letters import mail
 from tests.torture.processes import Children, until
 
+_UNSIGNED = "curl --silent --request POST http://127.0.0.1:8808/in/mail"
 MAILBOXES = DOCS / "quickstart-mailboxes.md"
 
 
@@ -84,7 +85,8 @@ def test_the_quickstart_of_mail_by_webhook_does_what_it_says(reader: Reader) -> 
     with Terminal(reader.environment, reader.folder) as terminal:
         terminal.type(add)
         for _ in until(30):
-            if "\tready" in terminal.type("oncebox source list"):
+            # Refused without its password, and no longer unknown.
+            if "not_found" not in terminal.type(reader.adapted(_UNSIGNED)):
                 break
         posted = terminal.type(reader.adapted(post))
         terminal.type(reader.adapted(smtp))
