@@ -16,6 +16,7 @@ import psycopg
 
 from bench.rows import Database
 from tests.support.debian import program
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 # The same server serves us and the peers. Durability is the default: fsync and
@@ -153,7 +154,7 @@ def _syncs(folder: Path) -> float:
 
 @contextmanager
 def _redis_server(folder: Path) -> Iterator[str]:
-    redis, port = program("redis-server", "redis-server"), _free_port()
+    redis, port = program("redis-server", "redis-server"), free_port()
     arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -195,10 +196,3 @@ def _wait_for(url: str) -> None:
             if time.monotonic() > give_up:
                 raise
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-        return port

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from bench.environment import ROOT, installed
+from tests.support.ports import free_port
 
 TIMES = {"serve": 10, "uvicorn": 10, "help": 40, "python": 40}
 WITHIN = 60.0
@@ -68,7 +69,7 @@ def _uvicorn(commands: Path) -> float:
 
 def _answered(command: list[str], path: str, settings: dict[str, str]) -> float:
     """Return the seconds from the start of a server on a free port to its first 2xx."""
-    port = _free_port()
+    port = free_port()
     began = time.perf_counter()
     with subprocess.Popen(
         [*command, str(port)], env={**os.environ, **settings}, stderr=subprocess.DEVNULL
@@ -91,13 +92,6 @@ def _is_served(port: int, path: str) -> bool:
             return line.recv(100).startswith(b"HTTP/1.1 2")
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from tests.cli.test_worker import are_done, wait_for_kids
 from tests.cli.workers import is_gone, kids
 from tests.support.http import Peer, post
 from tests.support.letters import add_inbox, mail, posted
+from tests.support.ports import free_port
 from tests.torture.processes import Children, until
 
 PLAIN = "tests.cli.apps.plain:box"
@@ -171,7 +172,7 @@ def test_an_edge_serves_and_leaves_the_work_to_workers(services: Services) -> No
 
 
 def test_a_child_that_dies_is_started_again(services: Services) -> None:
-    service = services.serve("--host", "127.0.0.1", port=str(_free_port()))
+    service = services.serve("--host", "127.0.0.1", port=str(free_port()))
     (first,) = wait_for_kids(service.child.pid, 1)
     os.kill(first, signal.SIGKILL)
     wait_for_kids(service.child.pid, 1, other_than={first})
@@ -412,12 +413,6 @@ def _add_source(service: Running, name: str) -> None:
 def _address(service: Running) -> tuple[str, int]:
     parts = urlsplit(service.url)
     return str(parts.hostname), int(parts.port or 0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _allow_files(wanted: int) -> None:
