@@ -54,6 +54,17 @@ def test_an_inbox_is_listed_shown_rotated_and_closed(ledger: Ledger) -> None:
     assert record["active_until"] - record["created_at"] == 2 * 3_600_000
 
 
+def test_the_figures_of_a_batch_are_shown(ledger: Ledger) -> None:
+    for name in ("run-7/a", "run-7/b", "run-8/a"):
+        new(ledger, "--attempt", name)
+    shown = {row[0]: row[1:] for row in ledger.type("inbox", "stats", "run-7/").rows}
+    record = ledger.type("inbox", "stats", "run-7/", "--json").record
+
+    assert (shown["attempts"], shown["inboxes"], shown["reached"]) == (["2"], ["2"], ["0"])
+    assert (record["prefix"], record["attempts"], record["states"]) == ("run-7/", 2, {"active": 2})
+    assert ledger.type("inbox", "stats", "run-9/").code == 3
+
+
 def test_the_policy_of_an_inbox_is_changed(ledger: Ledger) -> None:
     id_, _ = new(ledger, "--sender", "github.com", "--token", "t")
     words = ("--sender", "a.example", "--sender", "b.example", "--no-authenticated")

@@ -279,6 +279,8 @@ def test_a_resend_is_granted_and_then_refused(service: Running, speaker: Speaker
     assert (granted.number, granted.left, again) == (1, 0, granted)
     assert (stats.resends.granted, stats.resends.left, stats.inboxes) == (1, 0, 1)
     assert ask(lambda c: c.inboxes.attempt_stats("a")) == stats
+    batch = ask(lambda c: c.attempts.batch_stats("a"))
+    assert (batch.prefix, batch.attempts, batch.inboxes, batch.resends) == ("a", 1, 1, 1)
     with pytest.raises(NotFound):
         ask(lambda c: c.attempt("nothing").request_resend())
 

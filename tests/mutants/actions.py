@@ -153,6 +153,22 @@ ACTIONS = (
         (_tests("test_a_result_is_sealed", file="tests/server/api/test_attempts.py"),),
     ),
     Mutant(
+        "figures of a batch: attempts of other keys",
+        (
+            Patch(
+                f"{_LEDGER}/attempts.sql",
+                "attempt_id < :highest\n            AND (CAST(:owner AS TEXT) IS NULL OR COALESCE",
+                "attempt_id < :highest\n            AND (TRUE OR COALESCE",
+            ),
+        ),
+        (
+            _tests(
+                "test_the_figures_of_a_batch_are_those_of_all_attempts_with_its_prefix",
+                file="tests/contract/inboxes/test_inboxes.py",
+            ),
+        ),
+    ),
+    Mutant(
         "resends beyond the budget",
         (Patch(f"{_LEDGER}/attempts.sql", " AND resends < :allowed", " AND :allowed >= 0"),),
         (

@@ -23,6 +23,20 @@ FAIRNESS = (
         _tests(_PROCESSOR, "test_a_mail_to_many_inboxes_is_parsed_and_judged_once"),
     ),
     Mutant(
+        "a mail blamed for workers that died while it waited",
+        (Patch("src/oncebox/ledger/deliveries/settlements.sql",
+               "AND outcome IN ('begun', 'failed')",
+               "AND outcome IN ('begun', 'failed', 'lost')"),),
+        _tests(_PROCESSOR, "test_a_mail_that_only_waited_in_killed_workers_is_parsed"),
+    ),
+    Mutant(
+        "a mail that kills its workers tried for ever",
+        (Patch("src/oncebox/workers/mail/mail_processor.py",
+               "        return begun >= _MAX_PARSE_TRIES\n",
+               "        return begun < 0 <= _MAX_PARSE_TRIES\n"),),
+        _tests(_PROCESSOR, "test_a_mail_whose_parsing_killed_three_workers_is_filed_unparsed"),
+    ),
+    Mutant(
         "a quiet inbox deferred with the busy ones",
         (Patch(_POOL, "            following = self._waiting.pop()\n",
                "            following = ParseTask('parse', b'', {}, _NO_FLOW)\n"),),

@@ -99,6 +99,7 @@ _INBOX = GroupEntry("Inboxes of attempts.", {
     "new": _command("inbox:new", "Create an inbox and print its address."),
     "list": _command("inbox:list_", "List inboxes, newest first."),
     "show": _command("inbox:show", "Show an inbox and what it received."),
+    "stats": _command("inbox:stats", "Show figures of a batch of attempts."),
     "close": _command("inbox:close", "Close an inbox."),
     "rotate": _command("inbox:rotate", "Create a new address for the same attempt."),
     "change-policy": _command("inbox:change_policy", "Change the policy of an inbox."),

@@ -2,6 +2,7 @@
 
 import hashlib
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -113,6 +114,26 @@ class ResendGrant(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     #: this request was granted before
     repeated: bool = False
+
+
+class AttemptIds(NamedTuple):
+    """A range of attempt ids: one attempt, or a batch, which is all ids with the same prefix."""
+
+    #: the id, or the prefix
+    name: str
+    lowest: str
+    #: above the last one
+    highest: str
+
+
+def single_attempt(attempt_id: str) -> AttemptIds:
+    """Return the range of one id; control characters, which no id has, come first."""
+    return AttemptIds(attempt_id, attempt_id, f"{attempt_id}\x01")
+
+
+def attempt_batch(prefix: str) -> AttemptIds:
+    """Return the range of all ids that begin with a prefix."""
+    return AttemptIds(prefix, prefix, f"{prefix}\U0010ffff")
 
 
 class AttemptCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from oncebox.model.attempts import ActionState
 from oncebox.schemas.fields import Timestamp
-from oncebox.schemas.inboxes import AttemptInboxStats
+from oncebox.schemas.inboxes import AttemptId, AttemptInboxStats, InboxesByState, MessageStats
 
 Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53, description="the fence returned by begin")]
 Lease = Annotated[
@@ -16,6 +16,7 @@ Lease = Annotated[
     ),
 ]
 ArtifactId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
+ActionsByState = dict[Literal["started", "verifying", "done", "not_done", "unknown"], int]
 SafetyChoice = Literal["idempotent", "once", "verify"]
 
 
@@ -121,4 +122,33 @@ class AttemptStats(AttemptInboxStats, frozen=True, kw_only=True):
 
     resends: ResendCounts
     #: number of actions by state
-    actions: dict[Literal["started", "verifying", "done", "not_done", "unknown"], int]
+    actions: ActionsByState
+
+
+class BatchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which attempts are a batch."""
+
+    #: what their ids begin with, such as ``run-7/``
+    prefix: AttemptId
+
+
+class BatchStats(MessageStats, frozen=True, kw_only=True):
+    """Statistics of a batch: all attempts whose ids begin with the same prefix."""
+
+    prefix: str
+    attempts: int
+    inboxes: int
+    #: number of inboxes by state
+    states: InboxesByState
+    #: inboxes with a message
+    reached: int
+    #: inboxes that expired without a matching message
+    missed: int
+    #: seconds from the creation of an inbox to its first message, on average
+    time_to_first_message: float | None
+    #: the longest of these times
+    longest_time_to_first_message: float | None
+    #: how often mail was requested again
+    resends: int
+    #: number of actions by state
+    actions: ActionsByState

@@ -257,6 +257,9 @@ class InboxQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     state: InboxState | UnsetType = UNSET
 
 
+InboxesByState = dict[Literal["active", "draining", "closed", "expired"], int]
+
+
 class MessageStats(msgspec.Struct, frozen=True, kw_only=True):
     """Message counts and times."""
 
@@ -297,6 +300,6 @@ class AttemptInboxStats(MessageStats, frozen=True, kw_only=True):
     attempt_id: str
     inboxes: int
     #: number of inboxes by state
-    states: dict[Literal["active", "draining", "closed", "expired"], int]
+    states: InboxesByState
     #: inboxes that expired without a matching message
     missed: int

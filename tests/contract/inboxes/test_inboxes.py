@@ -16,7 +16,9 @@ from oncebox.errors.mail import (
 )
 from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.attempts import attempts
 from oncebox.ledger.inboxes import inboxes
+from oncebox.model.attempts import single_attempt
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
 from oncebox.model.inboxes.purpose import Purpose
 from tests.support.clerk import MINUTE, TENANT, Clerk
@@ -310,7 +312,7 @@ def test_an_agent_sees_only_what_its_key_made(room: MailRoom) -> None:
         with pytest.raises(NotFound):
             verb(theirs.id, asker=agent("key_1"))
     with pytest.raises(NotFound):
-        room.clerk.run(inboxes.attempt_stats, agent("key_1"), "b")
+        room.clerk.run(inboxes.attempt_stats, agent("key_1"), single_attempt("b"))
     with pytest.raises(InboxConflict, match="attempt 'b' belongs to another API key"):
         room.make(agent("key_1"), attempt_id="b")
     assert room.get(theirs.id).state is InboxState.ACTIVE
@@ -535,13 +537,15 @@ def test_two_who_close_at_once_tell_it_once(room: MailRoom) -> None:
 def test_the_figures_of_an_attempt_are_those_of_all_its_inboxes(room: MailRoom) -> None:
     first = room.make(attempt_id="a")
     room.make(attempt_id="b")
+    room.make(attempt_id="a ")
+    room.make(attempt_id="a\U0010ffff")
     room.clerk.now += MINUTE
     room.file(first.id, cursor=3, matched=1)
     second = room.rotate(first.id, 0)
     room.clerk.now += MINUTE
     room.file(second.id, cursor=2, matched=2)
 
-    found = room.clerk.run(inboxes.attempt_stats, ALL, "a")
+    found = room.clerk.run(inboxes.attempt_stats, ALL, single_attempt("a"))
 
     assert found.states == {InboxState.ACTIVE: 1, InboxState.CLOSED: 1}
     assert (found.messages, found.matched, found.duplicates) == (5, 3, 0)
@@ -549,7 +553,32 @@ def test_the_figures_of_an_attempt_are_those_of_all_its_inboxes(room: MailRoom) 
     assert found.first_message_at == first.created_at + MINUTE
     assert found.last_message_at == first.created_at + 2 * MINUTE
     with pytest.raises(NotFound):
-        room.clerk.run(inboxes.attempt_stats, OTHER, "a")
+        room.clerk.run(inboxes.attempt_stats, OTHER, single_attempt("a"))
+
+
+def test_the_figures_of_a_batch_are_those_of_all_attempts_with_its_prefix(room: MailRoom) -> None:
+    key = agent("key_1")
+    first, second = (room.make(key, attempt_id=f"run-7/{name}") for name in ("a", "ö"))
+    room.make(key, attempt_id="run-7/a", label="second")
+    for outside in ("run-7", "run-70/a", "run-8/a"):
+        room.make(key, attempt_id=outside)
+    room.make(agent("key_2"), attempt_id="run-7/theirs")
+    room.clerk.now += MINUTE
+    room.file(first.id, cursor=3, matched=1)
+    room.clerk.now += 2 * MINUTE
+    room.file(second.id, cursor=1, matched=1)
+
+    found, counts = room.clerk.run(attempts.batch_stats, key, "run-7/")
+    everybody = room.clerk.run(attempts.batch_stats, ALL, "run-7/")[1]
+
+    assert (counts.attempts, everybody.attempts) == (2, 3)
+    assert (counts.resends, counts.actions) == (0, {})
+    assert (found.attempt_id, found.states) == ("run-7/", {InboxState.ACTIVE: 3})
+    assert (found.messages, found.matched, found.reached) == (4, 2, 2)
+    assert (found.average_wait, found.longest_wait) == (2 * MINUTE, 3 * MINUTE)
+    for asker, prefix in ((key, "run-9/"), (OTHER, "run-7/"), (agent("key_3"), "run-7/")):
+        with pytest.raises(NotFound):
+            room.clerk.run(attempts.batch_stats, asker, prefix)
 
 
 def _listed(room: MailRoom, asker: Requester = ALL, **rest: Any) -> list[str]:

@@ -14,7 +14,7 @@ from oncebox.errors import DatabaseUnreachable
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.claims import claimant_of
-from oncebox.ledger.deliveries import deduplication, inspections, leases
+from oncebox.ledger.deliveries import deduplication, inspections, leases, settlements
 from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.notifications import DUE
@@ -253,6 +253,43 @@ async def test_a_mail_that_cannot_be_read_is_still_a_message(house: House) -> No
         "parsed": (),
         "unparsed": ("not_readable",),
     }
+
+
+async def lose_worker(house: House, id_: str, *, begun: bool) -> None:
+    """Lease a mail, and let its worker be killed before or after its turn."""
+    who = leases.DeliveryClaimant(TENANT, MAIL_SOURCE, "killed", 1, 1_000, 3_600_000)
+    now = house.database.clock()
+    claimed = await house.database.write(leases.claim, who, 1, now)
+    lost = claimed or [await house.database.write(leases.claim_expired, who, now)]
+    assert [each.id for each in lost] == [id_]
+    if begun:
+        await house.database.write(settlements.begin, lost, now)
+    await until(lambda: house.database.clock() > now + 1)
+
+
+async def test_a_mail_that_only_waited_in_killed_workers_is_parsed(house: House) -> None:
+    """However often they are killed: its parsing never began, so it is not to blame."""
+    (id_,) = await house.post(mail())
+    for _ in range(20):
+        await lose_worker(house, id_, begun=False)
+    house.work()
+
+    assert (await house.filed(1))[0].status == "parsed"
+    assert await house.settled(id_) == ["done"]
+
+
+async def test_a_mail_whose_parsing_killed_three_workers_is_filed_unparsed(house: House) -> None:
+    parsed: list[bytes] = []
+    house.reads.instead = parsed.append
+    (id_,) = await house.post(mail())
+    for begun in (False, False, True, True, True):
+        await lose_worker(house, id_, begun=begun)
+    house.work()
+
+    assert (await house.filed(1))[0].status == "unparsed"
+    assert parsed == []
+    seen = await house.database.read(inspections.inspect, TENANT, id_, 0)
+    assert [each.outcome for each in seen.tries] == ["lost"] * 5
 
 
 async def test_mail_that_nobody_can_read_just_now_waits_and_is_read(

@@ -11,6 +11,7 @@ from oncebox.ledger.deliveries import leases, settlements
 from oncebox.ledger.inboxes import inbox_counts, messages
 from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.transactions import Ledger
+from oncebox.model.attempts import single_attempt
 from oncebox.model.deliveries.delivery import (
     CommitHook,
     Delivery,
@@ -159,7 +160,7 @@ def test_a_mail_that_smtp_delivers_again_is_counted_as_a_copy(room: Mailroom) ->
     (message,) = all_of(room)
     who = Requester(tenant=TENANT)
     inbox, counts = room.clerk.run(inbox_counts.inbox_stats, who, "inb_1")
-    attempt = room.clerk.run(inbox_counts.attempt_stats, who, "att_inb_1")
+    attempt = room.clerk.run(inbox_counts.attempt_stats, who, single_attempt("att_inb_1"))
 
     assert message.duplicates == 2
     assert room.clerk.run(messages.get, VAULT, TENANT, filed.message_id).message.duplicates == 2
@@ -188,7 +189,7 @@ async def test_what_is_counted_for_inboxes_is_added_up(room: Mailroom) -> None:
         await database.close()
     who = Requester(tenant=TENANT)
     _, one = room.clerk.run(inbox_counts.inbox_stats, who, "inb_1")
-    both = room.clerk.run(inbox_counts.attempt_stats, who, "att_inb_1").counts
+    both = room.clerk.run(inbox_counts.attempt_stats, who, single_attempt("att_inb_1")).counts
 
     assert one == InboxCounts(polls=4, timeouts=1)
     assert both == InboxCounts(polls=5, timeouts=1)

@@ -41,6 +41,8 @@ NOT_MEASURED = {
 }
 #: queries that read more, and what bounds it
 BOUNDED_OTHERWISE = {
+    "attempts/attempts.batch": "the attempts of the batch",
+    "attempts/attempts.batch_states": "the actions of the batch",
     "attempts/actions.doubtful": "the actions in progress",
     "attempts/actions.newest_open": "the actions that are not done",
     "deliveries/backlog.due": "the 1,000 that are counted",

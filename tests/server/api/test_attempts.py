@@ -168,6 +168,15 @@ async def test_resends_are_granted_within_the_budget_and_then_refused(api: Api) 
     assert (refused["code"], refused["retry_safe"]) == ("resend_limit_reached", False)
     assert "wait for the mail that was sent" in refused["detail"]
     assert stats["resends"] == {"granted": 2, "allowed": 2, "left": 0}
+    path = "/v1/attempts/stats"
+    batch = (await api.call("GET", path, params={"prefix": "signup-"}, scopes=AGENT)).json()
+    assert (batch["attempts"], batch["inboxes"], batch["resends"]) == (1, 1, 2)
+    assert batch["time_to_first_message"] is batch["longest_time_to_first_message"] is None
+    assert set(batch["actions"].values()) == {0}
+    missing = await api.call("GET", path, params={"prefix": "none/"}, scopes=AGENT)
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+    without = await api.call("GET", path, scopes=AGENT)
+    assert without.status_code == 422
     assert events.status_code == 200
     telemetry = api.box.components.telemetry
     assert counted(telemetry, "oncebox_resends", "granted") == 2

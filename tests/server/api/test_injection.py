@@ -209,6 +209,8 @@ def _sides(route: Route, agent: Agent) -> Iterator[dict[str, Any]]:
         fields = set(route.query.__struct_fields__)
         yield {"params": dict.fromkeys(fields & {"text", "payload"}, "true") | {"limit": 100}}
         yield {"params": {"limit": "x", "cursor": "x"}}
+        if "prefix" in fields:
+            yield {"params": {"prefix": ATTEMPT[:2]}}
 
 
 def _follow(agent: Agent, client: httpx2.Client) -> None:

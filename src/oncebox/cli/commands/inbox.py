@@ -1,4 +1,4 @@
-"""`oncebox inbox new|list|show|close|rotate|change-policy`: addresses for attempts."""
+"""`oncebox inbox new|list|show|stats|close|rotate|change-policy`: addresses for attempts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +20,7 @@ from oncebox.cli.output.times import duration, iso_time, parse_duration
 from oncebox.components import Components
 from oncebox.db.database import Transaction
 from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.attempts import attempts
 from oncebox.ledger.inboxes import inbox_counts, inboxes
 from oncebox.ledger.inboxes.allocation import AllocatedInbox
 from oncebox.ledger.lookup import IdKind, find_id
@@ -240,6 +241,43 @@ def show(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
     else:
         call.out.outline(_inbox_lines(found))
         call.out.outline((name.replace("_", " "), n) for name, n in counted.items() if n)
+
+
+@click.command(
+    "stats", epilog=examples("oncebox inbox stats run-7/", "oncebox inbox stats signup-4821 --json")
+)
+@click.argument("prefix")
+@tenant_option
+@with_context
+def stats(call: CommandContext, *, prefix: str, tenant: str | None) -> None:
+    """Show figures of all attempts whose ids begin with PREFIX, such as a batch run."""
+    with call.reader() as reader:
+        requester = Requester(tenant=tenant_of(reader, tenant))
+        found, counts = reader.read(attempts.batch_stats, requester, prefix)
+    counted = {
+        "attempts": counts.attempts,
+        "inboxes": sum(found.states.values()),
+        "messages": found.messages,
+        "duplicates": found.duplicates,
+        "matched": found.matched,
+        "reached": found.reached,
+        "missed": found.missed,
+        "resends": counts.resends,
+        **msgspec.structs.asdict(found.counts),
+    }
+    times = {
+        "first_message_average": found.average_wait,
+        "first_message_longest": found.longest_wait,
+    }
+    if call.out.as_json:
+        states = {"states": found.states, "actions": counts.actions}
+        call.out.record({"prefix": prefix, **counted, **times, **states})
+        return
+    call.out.outline((name.replace("_", " "), n) for name, n in counted.items())
+    call.out.outline(
+        (name.replace("_", " "), duration(at)) for name, at in times.items() if at is not None
+    )
+    call.out.outline((f"actions {state}", n) for state, n in counts.actions.items())
 
 
 @click.command("close")

@@ -78,6 +78,10 @@ class AsyncAttempts(AsyncResource):
         """Return statistics of all inboxes and actions of an attempt."""
         return await self._run(actions.stats_call(attempt_id))
 
+    async def batch_stats(self, prefix: str) -> schemas.BatchStats:
+        """Return statistics of all attempts whose ids begin with ``prefix``, such as ``run-7/``."""
+        return await self._run(actions.batch_stats_call(prefix))
+
 
 class AsyncAction(BaseAction):
     """``async with attempt.action(…) as action:``; check ``action.go`` before you do it.

@@ -35,6 +35,8 @@ from oncebox.schemas.artifacts import Grant
 from oncebox.schemas.attempts import (
     Action,
     AttemptStats,
+    BatchQuery,
+    BatchStats,
     BeginAction,
     BeginActionResult,
     DoneAction,
@@ -87,6 +89,11 @@ def resend_call(attempt_id: str, idempotency_key: str | None) -> Call[ResendGran
 def stats_call(attempt_id: str) -> Call[AttemptStats]:
     """Return a call for the statistics of an attempt."""
     return get_call(AttemptStats, "attempts", attempt_id, "stats")
+
+
+def batch_stats_call(prefix: str) -> Call[BatchStats]:
+    """Return a call for the statistics of a batch."""
+    return get_call(BatchStats, "attempts", "stats", query=BatchQuery(prefix=prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,10 @@ class Attempts(Resource):
         """Return statistics of all inboxes and actions of an attempt."""
         return self._run(actions.stats_call(attempt_id))
 
+    def batch_stats(self, prefix: str) -> schemas.BatchStats:
+        """Return statistics of all attempts whose ids begin with ``prefix``, such as ``run-7/``."""
+        return self._run(actions.batch_stats_call(prefix))
+
 
 class Action(BaseAction):
     """``with attempt.action(…) as action:``; check ``action.go`` before you do it.

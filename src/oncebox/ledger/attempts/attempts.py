@@ -4,6 +4,7 @@ A missing attempt and one of another key get the same error.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,13 @@ from oncebox.errors.mail import ResendLimitReached
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import inbox_counts
-from oncebox.model.attempts import ActionState, AttemptCounts, ResendGrant
+from oncebox.model.attempts import (
+    ActionState,
+    AttemptCounts,
+    ResendGrant,
+    attempt_batch,
+    single_attempt,
+)
 from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.inbox import AttemptInboxStats, InboxPolicy
 
@@ -80,11 +87,45 @@ def stats(
     """
     counts = figures(tx, requester, attempt_id)
     try:
-        return inbox_counts.attempt_stats(tx, requester, attempt_id), counts
+        return inbox_counts.attempt_stats(tx, requester, single_attempt(attempt_id)), counts
     except NotFound:
         if counts is None:
             raise
     return AttemptInboxStats(attempt_id=attempt_id, created_at=counts.created_at), counts
+
+
+class BatchCounts(NamedTuple):
+    """Attempts of a batch, their resends and actions."""
+
+    attempts: int
+    resends: int
+    #: the number of actions in each state
+    actions: dict[ActionState, int]
+
+
+def batch_stats(
+    tx: Transaction, requester: Requester, prefix: str
+) -> tuple[AttemptInboxStats, BatchCounts]:
+    """Return the statistics of all attempts of the requester whose ids begin with a prefix.
+
+    Raises: NotFound.
+    """
+    ids_ = attempt_batch(prefix)
+    of = {
+        "tenant": requester.tenant,
+        "owner": requester.owner,
+        "lowest": ids_.lowest,
+        "highest": ids_.highest,
+    }
+    attempts, created_at, resends = tx.all(_sql.batch, **of)[0]
+    if not attempts:
+        raise NotFound("no attempt of yours begins with that prefix")
+    actions = {ActionState(row[0]): int(row[1]) for row in tx.all(_sql.batch_states, **of)}
+    counts = BatchCounts(int(attempts), int(resends), actions)
+    try:
+        return inbox_counts.attempt_stats(tx, requester, ids_), counts
+    except NotFound:
+        return AttemptInboxStats(attempt_id=prefix, created_at=created_at), counts
 
 
 def attempt_event(

@@ -66,3 +66,29 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND rotated_to IS NULL
 -- The number of actions of an attempt in each state.
 SELECT state, COUNT(*) FROM oncebox_actions
 WHERE tenant = :tenant AND attempt_id = :attempt_id GROUP BY state;
+
+-- name: batch
+-- How many attempts a batch has, since when, and their resends; an attempt is known by its inboxes
+-- or by its row.
+SELECT COUNT(*), MIN(since), COALESCE(SUM(again), 0) FROM (
+    SELECT attempt_id, MIN(created_at) AS since, MAX(resends) AS again FROM (
+        SELECT attempt_id, created_at, 0 AS resends FROM oncebox_inboxes
+        WHERE tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
+            AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner)
+        UNION ALL
+        SELECT attempt_id, created_at, resends FROM oncebox_attempts
+        WHERE tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
+            AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    ) AS known GROUP BY attempt_id
+) AS of_batch;
+
+-- name: batch_states
+-- The number of actions of a batch in each state.
+SELECT state, COUNT(*) FROM oncebox_actions
+WHERE tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS mine
+        WHERE mine.tenant = oncebox_actions.tenant AND mine.attempt_id = oncebox_actions.attempt_id
+            AND (CAST(:owner AS TEXT) IS NULL OR mine.owner = :owner)
+    )
+GROUP BY state;

@@ -122,7 +122,8 @@ WHERE tenant = :tenant AND delivery.id = :id;
 -- name: tries
 -- The tries that did not complete a delivery.
 SELECT fence, worker, claimed_at, ended_at, outcome, error, traceback
-FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id ORDER BY fence, ended_at;
+FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id AND outcome <> 'begun'
+ORDER BY fence, ended_at;
 
 -- name: sightings
 -- Duplicates of a delivery, by class.

@@ -194,6 +194,18 @@ def allow(tx: Transaction, deliveries: Sequence[Delivery], _now: int) -> list[bo
     return [current.get(each.id) == (DeliveryState.PROCESSING, each.fence) for each in deliveries]
 
 
+@grouped()
+def begin(tx: Transaction, deliveries: Sequence[Delivery], now: int) -> list[int]:
+    """Record that work on deliveries begins; return for each how many tries began before.
+
+    A try that only waited in the queue of a lost worker is not one of them.
+    """
+    tx.run_many(_sql.begin, sorted((each.id, each.fence) for each in deliveries), now=now)
+    rows = sorted((each.id, each.fence, each.tries) for each in deliveries)
+    counts = {str(id_): int(count) for id_, count in tx.many(_sql.begun_before, rows)}
+    return [counts.get(each.id, 0) for each in deliveries]
+
+
 def _is_plain(settlement: Settlement) -> bool:
     """Say whether the try is done and left no error."""
     return settlement.state is DeliveryState.DONE and settlement.error is None

@@ -60,3 +60,26 @@ SELECT id, state, fence FROM oncebox_deliveries /* and rows */ WHERE id = :id;
 -- Record that the policy accepted a delivery, so that later tries do not ask it again.
 UPDATE oncebox_deliveries SET policy = 'allowed'
 /* from rows */ WHERE id = :id AND state || '' = 'processing' AND fence = :fence;
+
+-- name: begin
+-- bulk: id text, fence bigint
+-- Record that work on deliveries begins, so that the loss of its worker counts against them.
+INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome)
+SELECT id, fence, tenant, worker, claimed_at, :now, 'begun'
+FROM oncebox_deliveries /* and rows */
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence
+ON CONFLICT DO NOTHING;
+
+-- name: begun_before
+-- bulk: id text, fence bigint, tries bigint
+-- How many of the last tries failed, or began and lost their worker.
+SELECT :id, (
+    SELECT COUNT(DISTINCT fence) FROM oncebox_tries AS past
+    WHERE delivery_id = :id AND fence < :fence AND fence > :fence - :tries
+        AND outcome IN ('begun', 'failed')
+        AND NOT EXISTS (
+            SELECT 1 FROM oncebox_tries AS ended
+            WHERE ended.delivery_id = past.delivery_id AND ended.fence = past.fence
+                AND ended.outcome = 'given_back'
+        )
+) /* from rows */;

@@ -18,6 +18,7 @@ from oncebox.errors import OnceboxError
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.transactions import Ledger
+from oncebox.model.attempts import AttemptIds
 from oncebox.model.inboxes.inbox import AttemptInboxStats, Inbox, InboxCounts
 
 _sql = load(__package__, "inbox_counts.sql")
@@ -58,13 +59,18 @@ def inbox_stats(tx: Transaction, requester: Requester, inbox_id: str) -> tuple[I
     return msgspec.structs.replace(inbox, duplicates=copies), _totals(counted)
 
 
-def attempt_stats(tx: Transaction, requester: Requester, attempt_id: str) -> AttemptInboxStats:
-    """Return the statistics of an attempt's inboxes.
+def attempt_stats(tx: Transaction, requester: Requester, ids: AttemptIds) -> AttemptInboxStats:
+    """Return the statistics of the inboxes of an attempt or a batch.
 
     Raises: NotFound, when it has no inbox.
     """
-    stats = inboxes.attempt_stats(tx, requester, attempt_id)
-    of = {"tenant": requester.tenant, "attempt_id": attempt_id, "owner": requester.owner}
+    stats = inboxes.attempt_stats(tx, requester, ids)
+    of = {
+        "tenant": requester.tenant,
+        "owner": requester.owner,
+        "lowest": ids.lowest,
+        "highest": ids.highest,
+    }
     return msgspec.structs.replace(
         stats,
         duplicates=stats.duplicates + _number(tx.one(_sql.smtp_copies_of_attempt, **of)),

@@ -21,12 +21,12 @@ SELECT polls, timeouts, artifact_duplicates, cursor_replays, lease_conflicts
 FROM oncebox_inbox_counts WHERE inbox_id = :inbox_id AND tenant = :tenant;
 
 -- name: of_attempt
--- The counts of the inboxes of an attempt.
+-- The counts of the inboxes of an attempt or a batch.
 SELECT polls, timeouts, artifact_duplicates, cursor_replays, lease_conflicts
 FROM oncebox_inboxes
 JOIN oncebox_inbox_counts ON oncebox_inbox_counts.inbox_id = oncebox_inboxes.id
     AND oncebox_inbox_counts.tenant = oncebox_inboxes.tenant
-WHERE oncebox_inboxes.tenant = :tenant AND attempt_id = :attempt_id
+WHERE oncebox_inboxes.tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
     AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner);
 
 -- name: smtp_copies
@@ -39,7 +39,7 @@ FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = '@mail' AND key >= :lowest AND key < :highest;
 
 -- name: smtp_copies_of_attempt
--- The same for all inboxes of an attempt.
+-- The same for all inboxes of an attempt or a batch.
 SELECT COALESCE(SUM((
     SELECT SUM((
         SELECT SUM(count) FROM oncebox_sightings WHERE delivery_id = oncebox_deliveries.id
@@ -49,5 +49,5 @@ SELECT COALESCE(SUM((
         AND key >= oncebox_inboxes.id || ':' AND key < oncebox_inboxes.id || ';'
 )), 0)
 FROM oncebox_inboxes
-WHERE tenant = :tenant AND attempt_id = :attempt_id
+WHERE tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
     AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner);

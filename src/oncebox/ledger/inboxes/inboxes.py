@@ -12,6 +12,7 @@ from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import retention
+from oncebox.model.attempts import AttemptIds
 from oncebox.model.events import NewEvent
 from oncebox.model.inboxes.inbox import AttemptInboxStats, Inbox, InboxPolicy, InboxState
 
@@ -176,17 +177,22 @@ def original_policies(tx: Transaction, inboxes: Iterable[Inbox]) -> dict[str, In
     return {str(id_): msgspec.json.decode(policy, type=InboxPolicy) for id_, policy in rows}
 
 
-def attempt_stats(tx: Transaction, requester: Requester, attempt_id: str) -> AttemptInboxStats:
-    """Return the statistics of an attempt's inboxes.
+def attempt_stats(tx: Transaction, requester: Requester, ids: AttemptIds) -> AttemptInboxStats:
+    """Return the statistics of the inboxes of an attempt or a batch.
 
     Raises: NotFound, when it has no inbox.
     """
-    tenant, owner = requester.tenant, requester.owner
-    rows = tx.all(_sql.totals, tenant=tenant, attempt_id=attempt_id, owner=owner)
+    rows = tx.all(
+        _sql.totals,
+        tenant=requester.tenant,
+        owner=requester.owner,
+        lowest=ids.lowest,
+        highest=ids.highest,
+    )
     if not rows:
         raise NotFound("there is no such attempt")
     return AttemptInboxStats(
-        attempt_id=attempt_id,
+        attempt_id=ids.name,
         states={InboxState(row[0]): int(row[1]) for row in rows},
         messages=sum(int(row[2]) for row in rows),
         duplicates=sum(int(row[3]) for row in rows),
@@ -195,6 +201,9 @@ def attempt_stats(tx: Transaction, requester: Requester, attempt_id: str) -> Att
         first_message_at=min((row[6] for row in rows if row[6] is not None), default=None),
         last_message_at=max((row[7] for row in rows if row[7] is not None), default=None),
         missed=sum(int(row[8]) for row in rows),
+        reached=sum(int(row[9]) for row in rows),
+        waited=sum(int(row[10] or 0) for row in rows),
+        longest_wait=max((int(row[11]) for row in rows if row[11] is not None), default=None),
     )
 
 

@@ -118,11 +118,12 @@ WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant
     AND original_policy IS NOT NULL;
 
 -- name: totals
--- Statistics of an attempt, by the states of its inboxes.
+-- Statistics of the inboxes of an attempt or a batch, by their states.
 SELECT state || '', COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),
-    MIN(first_message_at), MAX(last_message_at), COUNT(missed_at)
+    MIN(first_message_at), MAX(last_message_at), COUNT(missed_at), COUNT(first_message_at),
+    SUM(first_message_at - created_at), MAX(first_message_at - created_at)
 FROM oncebox_inboxes
-WHERE tenant = :tenant AND attempt_id = :attempt_id
+WHERE tenant = :tenant AND attempt_id >= :lowest AND attempt_id < :highest
     AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner)
 GROUP BY state || '' ORDER BY state || '';
 

@@ -322,8 +322,9 @@ class InboxCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of all inboxes of an attempt; times in milliseconds."""
+    """Statistics of all inboxes of an attempt or a batch; times in milliseconds."""
 
+    #: the attempt, or the prefix of the batch
     attempt_id: str
     #: the number of inboxes in each state
     states: dict[InboxState, int] = {}
@@ -336,7 +337,17 @@ class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
     last_message_at: int | None = None
     #: inboxes that ended without a matching message
     missed: int = 0
+    #: inboxes with a message
+    reached: int = 0
+    #: from their creation to their first message: all in all, and at most
+    waited: int = 0
+    longest_wait: int | None = None
     counts: InboxCounts = InboxCounts()
+
+    @property
+    def average_wait(self) -> int | None:
+        """Milliseconds from the creation of an inbox to its first message, on average."""
+        return self.waited // self.reached if self.reached else None
 
 
 def time_to_first_message(of: Inbox | AttemptInboxStats) -> int | None:

@@ -136,6 +136,29 @@ async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
     )
 
 
+@routes("GET", "/v1/attempts/stats", "getBatchStats", scopes=AGENTS, query=wire.BatchQuery)
+async def batch_stats(call: ApiCall) -> wire.BatchStats:
+    """Get the statistics of a batch: all attempts whose ids begin with the same prefix."""
+    await call.components.inbox_counter.store()
+    asked: wire.BatchQuery = call.query
+    found, counts = await call.ledger.read(attempts.batch_stats, call.requester, asked.prefix)
+    figures = shared_figures(found, found.messages, found.counts)
+    average, longest = found.average_wait, found.longest_wait
+    figures["time_to_first_message"] = None if average is None else average / 1000
+    return wire.BatchStats(
+        prefix=asked.prefix,
+        attempts=counts.attempts,
+        inboxes=sum(found.states.values()),
+        states={state.value: found.states.get(state, 0) for state in InboxState},
+        reached=found.reached,
+        missed=found.missed,
+        longest_time_to_first_message=None if longest is None else longest / 1000,
+        resends=counts.resends,
+        actions={state.value: counts.actions.get(state, 0) for state in ActionState},
+        **figures,
+    )
+
+
 def _action_ref(call: ApiCall) -> ActionRef:
     return ActionRef(call.requester, call.path["id"], call.path["name"])
 

@@ -135,8 +135,10 @@ def _path_parameters(each: Route) -> Iterator[Json]:
 def _query_parameters(each: Route, known: Json) -> Iterator[Json]:
     if each.query is None:
         return
-    for name, schema in known[each.query.__name__].get("properties", {}).items():
-        yield {"name": name, "in": "query", "required": False, "schema": schema}
+    described = known[each.query.__name__]
+    required = described.get("required", ())
+    for name, schema in described.get("properties", {}).items():
+        yield {"name": name, "in": "query", "required": name in required, "schema": schema}
 
 
 def _success(each: Route) -> Json:

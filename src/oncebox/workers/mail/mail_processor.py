@@ -143,8 +143,12 @@ def _candidate_warnings(candidate: Candidate) -> list[str]:
 _POLL_EVERY = 0.02
 #: seconds between the start of the workers and that of the parser, if there is no mail before
 _WARM_UP_AFTER = 0.5
-#: tries after which a mail is filed unparsed
+#: tries that began, after which a mail is filed unparsed
 _MAX_PARSE_TRIES = 3
+#: tries of which nobody records that they began: a mail that lost its worker so often runs alone
+_UNSUSPECTED_TRIES = 2
+#: lost workers after which a mail is dead, although its parsing may never have begun
+_MAX_CLAIMS = 1_000
 #: milliseconds before the next try if no parser is available
 _RETRY_AFTER_MS = 2_000
 _UNPARSED = ParsedMail(status=ParseStatus.UNPARSED, warnings=("not_readable",))
@@ -198,10 +202,10 @@ class MailTargets:
         tenants = await self._ledger.read(messages.tenants_with_mail, now, heavy)
         if not tenants:
             self._poll_at = clock.steady() + _POLL_EVERY
-        tries, budget = self._rules.tries, self._rules.budget
+        budget = self._rules.budget
         return [
             DeliveryClaimant(
-                tenant, MAIL_SOURCE, self._worker, self._lease, tries, budget, heavy=heavy
+                tenant, MAIL_SOURCE, self._worker, self._lease, _MAX_CLAIMS, budget, heavy=heavy
             )
             for tenant in tenants
         ]
@@ -227,7 +231,8 @@ class MailProcessor:
         random: Callable[[], float],
     ) -> None:
         self._ledger = ledger
-        self._inbox_rules = ledger.retrying().shared(messages.inbox_rules)
+        self._retrying = ledger.retrying()
+        self._inbox_rules = self._retrying.shared(messages.inbox_rules)
         self._parser = parser
         self._authenticate = authenticate
         self._artifact_cipher = artifact_cipher
@@ -383,7 +388,7 @@ class MailProcessor:
         except MailDecryptionFailed as error:
             raise Permanent(str(error)) from error
         delivery = msgspec.structs.replace(delivery, body=raw)
-        if delivery.tries > _MAX_PARSE_TRIES:
+        if await self._killed_its_workers(delivery):
             return delivery, _UNPARSED
         try:
             await self._start_parser()
@@ -399,6 +404,13 @@ class MailProcessor:
             raise _ParserUnavailable from error
         identity = self._mail_cipher.message_fingerprint(parsed.identity)
         return delivery, msgspec.structs.replace(parsed, identity=identity)
+
+    async def _killed_its_workers(self, delivery: Delivery) -> bool:
+        """Record that the parsing of a suspect begins; return whether it began too often before."""
+        if delivery.tries <= _UNSUSPECTED_TRIES:
+            return False
+        begun = await self._retrying.submit(settlements.begin, delivery)
+        return begun >= _MAX_PARSE_TRIES
 
     def _on_filed(self, message: NewMessage, filed: NewMessageResult) -> None:
         """Count a filed message, and wake the long polls that wait for it."""
