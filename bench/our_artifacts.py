@@ -76,7 +76,7 @@ def _row(box: Oncebox, number: int) -> Row:
             strongbox.unscoped_fingerprint(tenant, ArtifactKind.CODE, value), "bench"
         ),
         strongbox.encrypt(tenant, id_, ArtifactValue(value=value)), 0, 900, 0, 1, "login",
-        "no-reply@shop.example", "shop.example", "pass", 1, 1, None, b"[]",
+        "no-reply@shop.example", "shop.example", "shop.example", "pass", 1, 1, None, b"[]",
     )  # fmt: skip
 
 
