@@ -279,13 +279,14 @@ class Oncebox:
         mail_worker, heavy_mail_worker, mail_processor = factory.mail_workers()
         if warm_up:
             self._background_tasks.append(asyncio.create_task(mail_processor.warm_up()))
-        workers = [mail_worker, heavy_mail_worker]
+        workers = [mail_worker, heavy_mail_worker, factory.endpoint_worker()]
         if self.handlers.sources:
             workers.append(factory.handler_worker())
         self._workers += workers
         self._worker_tasks += [asyncio.create_task(each.run()) for each in workers]
         self._start_mailbox_worker(factory)
         self._start_send_workers()
+        self._background_tasks.append(asyncio.create_task(factory.fan_out().run()))
 
     def _start_mailbox_worker(self, factory: "Workers") -> None:
         reader = factory.mailbox_worker()

@@ -15,9 +15,16 @@ from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.admin.source_service import SourceService
 from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink
 from oncebox.ledger.attempts.actions import AttemptRepository
-from oncebox.ledger.ciphers import ArtifactCipher, MailboxCipher, MailCipher, SendCipher
+from oncebox.ledger.ciphers import (
+    ArtifactCipher,
+    EndpointCipher,
+    MailboxCipher,
+    MailCipher,
+    SendCipher,
+)
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
+from oncebox.ledger.endpoints.endpoint_service import EndpointService
 from oncebox.ledger.events.broadcast import EventBroadcast
 from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.inboxes.domain_proofs import DomainProofs, FindTxt
@@ -34,6 +41,7 @@ from oncebox.model.deliveries.delivery import Delivery, NewDelivery, Settlement
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.mailboxes.mailbox_fields import DeclaredMailboxes
+from oncebox.model.public_internet import parse_allowed_hosts
 from oncebox.model.sends.email import Email
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import SchemeLookup
@@ -227,6 +235,17 @@ class Components:
         tenant = self.settings.tenant
         names = {(tenant, name) for name in self.declared_mailboxes.names}
         return MailboxService(self.mailbox_cipher, written=names)
+
+    @cached_property
+    def endpoint_cipher(self) -> EndpointCipher:
+        """Encrypts and decrypts the secrets of endpoints."""
+        return EndpointCipher(self.master_key)
+
+    @cached_property
+    def endpoint_service(self) -> EndpointService:
+        """Adds endpoints and rotates their secrets."""
+        allowed = parse_allowed_hosts(self.settings.egress.allow)
+        return EndpointService(self.endpoint_cipher, allowed)
 
     @cached_property
     def longpoll(self) -> LongPollHub:

@@ -284,6 +284,23 @@ class MailboxWorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     within: PositiveSeconds = 30.0
 
 
+class EgressSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which addresses outgoing webhooks may go to, besides the public internet."""
+
+    #: networks and hosts, such as ``10.0.0.0/8``, ``app.internal`` or ``127.0.0.1:3000``, separated
+    #: by commas; a named host may be reached by plain HTTP
+    allow: str = ""
+
+
+class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How events are delivered to endpoints. All times are in seconds."""
+
+    #: requests in progress of one process
+    concurrency: Count = 128
+    #: time limit of one request
+    within: PositiveSeconds = 20.0
+
+
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many days data is kept after it is settled; 0 is for ever. Keys stay longer."""
 
@@ -389,6 +406,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mail: MailSettings = MailSettings()
     reading: ReadingSettings = ReadingSettings()
     mailbox_worker: MailboxWorkerSettings = MailboxWorkerSettings()
+    egress: EgressSettings = EgressSettings()
+    endpoints: EndpointSettings = EndpointSettings()
     retention: RetentionSettings = RetentionSettings()
     parser: ParserSettings = ParserSettings()
     sends: SendSettings = SendSettings()

@@ -157,6 +157,16 @@ _MAILBOX = GroupEntry(
         "remove": _command("mailbox:remove", "Forget a mailbox."),
     },
 )
+_ENDPOINT = GroupEntry("Deliver events to URLs.", {
+    "add": _command("endpoint:add", "Add an endpoint and print its secret."),
+    "list": _command("endpoint:list_", "List endpoints and their state."),
+    "show": _command("endpoint:show", "Show an endpoint and its last answers."),
+    "test": _command("endpoint:test", "Send a signed test event."),
+    "rotate": _command("endpoint:rotate", "Sign with a new secret."),
+    "pause": _command("endpoint:pause", "Stop delivering to an endpoint."),
+    "resume": _command("endpoint:resume", "Resume an endpoint."),
+    "remove": _command("endpoint:remove", "Forget an endpoint."),
+})  # fmt: skip
 _TRANSPORT = GroupEntry("Manage transports for outgoing mail.", {
     "add": _command("transport:add", "Add a transport."),
     "list": _command("transport:list_", "List transports and their state."),
@@ -210,6 +220,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry | GroupEntry]] = {
     },
     "Administration": {
         "source": _SOURCE,
+        "endpoint": _ENDPOINT,
         "key": _KEY,
         "tenant": _TENANT,
         "migrate": _command("database:migrate_database", "Migrate the database."),

@@ -14,10 +14,13 @@ import httpcore2
 import msgspec
 
 from oncebox.errors import EgressFailed, EgressRefused
-from oncebox.model.public_internet import is_public_ip
+from oncebox.model.public_internet import AllowedHosts, is_public_answer
 
 _OK = 200
 _HTTPS = 443
+_DEFAULT_PORTS = {"http": 80, "https": _HTTPS}
+#: seconds that the body of an answer may take of which only the beginning is wanted
+_EXCERPT_WITHIN = 1.0
 _MAX_POST_CONNECTIONS = 100
 
 #: returns every address of a host
@@ -48,15 +51,28 @@ class Egress:
         resolve: Resolve = _system_resolve,
         tls: ssl.SSLContext | None = None,
         local: Iterable[str] = (),
+        allowed: AllowedHosts = AllowedHosts(),  # noqa: B008 - frozen
+        any_port: bool = False,
+        connections: int = 10,
     ) -> None:
-        """Go out with these certificates; ``local`` names hosts:ports that tests may reach."""
+        """Go out with these certificates; ``local`` names hosts:ports that tests may reach.
+
+        ``allowed`` are hosts and networks that may be reached although they are not public, also
+        by plain HTTP if a host is named; ``any_port`` allows other ports than 443 everywhere.
+        """
         self._local = frozenset(local)
+        self._allowed = allowed
+        self._any_port = any_port
         context, network = (
             tls or ssl.create_default_context(),
-            _PinnedNetworkBackend(resolve, self._local),
+            _PinnedNetworkBackend(resolve, self._local, allowed),
         )
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context, network_backend=network, max_connections=10, http2=False, retries=0
+            ssl_context=context,
+            network_backend=network,
+            max_connections=connections,
+            http2=False,
+            retries=0,
         )
         # Each POST has a connection of its own: an idle one that the server has just closed would
         # accept the headers, and the outcome of the body would be unknown.
@@ -74,7 +90,7 @@ class Egress:
 
         Raises: EgressRefused, EgressFailed.
         """
-        self._check_url(url)
+        self.check_url(url)
         try:
             async with asyncio.timeout(within):
                 return await self._fetch(url, most)
@@ -92,7 +108,7 @@ class Egress:
 
         Raises: EgressRefused, EgressFailed.
         """
-        self._check_url(url)
+        self.check_url(url)
         given = {"accept": "*/*", "user-agent": "oncebox", "accept-encoding": "identity", **headers}
         try:
             async with (
@@ -121,7 +137,7 @@ class Egress:
 
         Raises: EgressRefused, EgressFailed.
         """
-        self._check_url(url)
+        self.check_url(url)
         given = {"accept": "application/json", "user-agent": "oncebox", **headers}
         try:
             async with self._post_pool.stream(
@@ -133,11 +149,59 @@ class Egress:
         except _NETWORK_ERRORS as error:
             raise EgressFailed("the server did not answer; the outcome is unknown") from error
 
-    def _check_url(self, url: str) -> None:
+    async def deliver(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        most: int,
+        within: float,
+    ) -> EgressResponse:
+        """POST a body and return the response with the first ``most`` bytes of its body.
+
+        Connections are kept, so a request may fail although the server is well: the caller
+        repeats it. Once the status is known, the answer counts, whatever becomes of its body.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self.check_url(url)
+        try:
+            async with (
+                asyncio.timeout(within),
+                self._pool.stream(
+                    "POST", url, headers=list(headers.items()), content=body
+                ) as answer,
+            ):
+                excerpt = await _read_excerpt(answer, most)
+                return EgressResponse(answer.status, _named_headers(answer), excerpt)
+        except TimeoutError as error:
+            raise EgressFailed(f"no answer within {within:g} seconds") from error
+        except ssl.SSLError as error:
+            raise EgressFailed("the TLS connection failed; check the certificate") from error
+        except socket.gaierror as error:
+            raise EgressFailed("the name of the host was not found") from error
+        except _NETWORK_ERRORS as error:
+            raise EgressFailed(f"the connection failed ({type(error).__name__})") from error
+
+    def check_url(self, url: str) -> None:
+        """Refuse what is never requested: other schemes, user names, unusual ports.
+
+        Raises: EgressRefused.
+        """
         parts = urlsplit(url)
-        local = f"{parts.hostname}:{parts.port}" in self._local
-        plain = parts.scheme == "https" and parts.port in {None, _HTTPS} and not parts.username
-        if not parts.hostname or not (local or plain):
+        host, port = parts.hostname or "", parts.port
+        plain = parts.scheme == "https" and (self._any_port or port in {None, _HTTPS})
+        named = parts.scheme in {"http", "https"} and (
+            f"{host}:{port}" in self._local
+            or self._allowed.names(host, port or _DEFAULT_PORTS[parts.scheme])
+        )
+        if not host or parts.username is not None or not (plain or named):
+            if self._any_port:
+                raise EgressRefused(
+                    "only https addresses are requested, and http where the setting egress.allow "
+                    "names the host"
+                )
             raise EgressRefused("only https addresses on the usual port are fetched")
 
     async def _fetch(self, url: str, most: int) -> bytes:
@@ -186,12 +250,27 @@ async def _read_bounded(answer: httpcore2.Response, most: int) -> bytes | None:
     return body
 
 
+async def _read_excerpt(answer: httpcore2.Response, most: int) -> bytes:
+    """Return the beginning of a response's body, as far as it comes soon."""
+    body = b""
+    try:
+        async with asyncio.timeout(_EXCERPT_WITHIN):
+            async for piece in answer.aiter_stream():
+                body += piece
+                if len(body) >= most:
+                    break
+    except (TimeoutError, *_NETWORK_ERRORS):
+        pass
+    return body[:most]
+
+
 class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
     """Connects to checked addresses, never to a name."""
 
-    def __init__(self, resolve: Resolve, local: frozenset[str]) -> None:
+    def __init__(self, resolve: Resolve, local: frozenset[str], allowed: AllowedHosts) -> None:
         self._resolve = resolve
         self._local = local
+        self._allowed = allowed
         self._inner = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -203,7 +282,9 @@ class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         addresses = await self._resolve(host, port)
-        if f"{host}:{port}" not in self._local and not all(map(is_public_ip, addresses)):
+        if not (f"{host}:{port}" in self._local or self._allowed.names(host, port)) and not all(
+            is_public_answer(each) or self._allowed.contains(each) for each in addresses
+        ):
             raise EgressRefused("a host has an address that is not public; it is not fetched")
         if not addresses:
             raise EgressFailed("a host has no address; try again later")

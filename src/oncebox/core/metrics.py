@@ -276,6 +276,25 @@ class Telemetry:
         "outcome",
         known=product(INBOUND_PROVIDERS, InboundOutcome),
     )
+    # endpoints
+    endpoint_answers = Metric(
+        Counter,
+        "oncebox_endpoint_answers",
+        "Answers of endpoints, by class of status; none: no answer",
+        "status",
+        known=["2xx", "3xx", "4xx", "5xx", "none"],
+    )
+    endpoint_breakers = Metric(
+        Counter, "oncebox_endpoint_breakers_opened", "Circuit breakers of endpoints that opened"
+    )
+    endpoint_events_missed = Metric(
+        Counter,
+        "oncebox_endpoint_events_missed",
+        "Events that were deleted before they were stored for endpoints",
+    )
+    endpoints_in_flight = Metric(
+        Gauge, "oncebox_endpoint_requests_in_progress", "Requests to endpoints in progress"
+    )
     # mailboxes on other servers
     mailboxes_reading = Metric(
         Gauge, "oncebox_mailboxes_reading", "Mailboxes that this process reads"

@@ -6,6 +6,7 @@ See docs/decisions/0009-use-field-encryption-for-mail-codes-and-links.md.
 """
 
 import hmac
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -24,6 +25,7 @@ _PREFIX_1 = b"\0sealed:1\0"
 LARGE = 256 * 1024
 #: purposes of encryption keys
 MAIL, ARTIFACT, SEND, MAILBOX = "mail", "artifact", "send", "mailbox"
+ENDPOINT = "endpoint"
 
 
 def mail_aad(tenant: str, payload_id: str) -> bytes:
@@ -170,6 +172,34 @@ class MailboxCipher:
         """Return the configuration of a row."""
         aad = mailbox_aad(tenant, name)
         return self._master_key.decrypt(stored, bound_to=aad, purpose=MAILBOX)
+
+
+def endpoint_aad(tenant: str, name: str) -> bytes:
+    """Return what the secrets of an endpoint are bound to."""
+    return f"oncebox_endpoints.secrets\0{tenant}\0{name}".encode()
+
+
+class EndpointCipher:
+    """Encrypts and decrypts the secrets that sign what is sent to endpoints.
+
+    Decryption raises MasterKeyWrong.
+    """
+
+    def __init__(self, key: MasterKey) -> None:
+        self._master_key = key
+
+    def encrypt(self, tenant: str, name: str, secrets: Sequence[str]) -> bytes:
+        """Return secrets, the newest first, encrypted for their row."""
+        aad = endpoint_aad(tenant, name)
+        return self._master_key.encrypt(
+            msgspec.json.encode(secrets), bound_to=aad, purpose=ENDPOINT
+        )
+
+    def decrypt(self, tenant: str, name: str, stored: bytes) -> tuple[str, ...]:
+        """Return the secrets of a row."""
+        aad = endpoint_aad(tenant, name)
+        plain = self._master_key.decrypt(stored, bound_to=aad, purpose=ENDPOINT)
+        return msgspec.json.decode(plain, type=tuple[str, ...])
 
 
 class SendCipher:

@@ -103,6 +103,7 @@ _PLACES = (
         lambda tenant, name: send_aad("config", tenant, name),
     ),
     _Place("mailboxes", ("tenant", "name"), ciphers.MAILBOX, ciphers.mailbox_aad),
+    _Place("endpoints", ("tenant", "name"), ciphers.ENDPOINT, ciphers.endpoint_aad),
     _Place(
         "send_messages", ("send_id", "id"), ciphers.SEND,
         lambda _, id_, tenant: send_aad("message", tenant, id_), _FEW,

@@ -132,6 +132,16 @@ WHERE (tenant, name) > (:after_tenant, :after_name) ORDER BY tenant, name LIMIT 
 UPDATE oncebox_mailboxes SET config = :sealed
 WHERE tenant = :tenant AND name = :name AND config = :before;
 
+-- name: endpoints
+-- The next secrets of endpoints, by their keys.
+SELECT tenant, name, secrets FROM oncebox_endpoints
+WHERE (tenant, name) > (:after_tenant, :after_name) ORDER BY tenant, name LIMIT :most;
+
+-- name: replace_endpoints
+-- Replace the secrets of an endpoint, unless they were changed meanwhile.
+UPDATE oncebox_endpoints SET secrets = :sealed
+WHERE tenant = :tenant AND name = :name AND secrets = :before;
+
 -- name: send_messages
 -- The next outgoing mails, by their keys.
 SELECT send_id, id, tenant, message FROM oncebox_send_bodies

@@ -27,6 +27,10 @@ class EventType(StrEnum):
     ACTION_HELD = "action.held"
     #: a mailbox on another server is not read until an operator fixes it
     MAILBOX_PAUSED = "mailbox.paused"
+    #: an endpoint fails again and again: nothing is delivered to it for a while
+    ENDPOINT_FAILING = "endpoint.failing"
+    #: an endpoint wants nothing any more: it answered 410
+    ENDPOINT_PAUSED = "endpoint.paused"
     #: an attempt may request its mail once more
     RESEND_GRANTED = "resend.granted"
     #: a mail was sent: the receiving side accepted it

@@ -1,6 +1,11 @@
 """Public internet: which IP addresses and host names are reachable from outside."""
 
 import ipaddress
+import re
+
+import msgspec
+
+from oncebox.errors import ConfigInvalid
 
 #: networks that are not public; Python's own ``is_global`` accepts some of these
 _REFUSED_V4 = [
@@ -49,17 +54,72 @@ def is_public_answer(address: str) -> bool:
     An IPv4 address inside it (mapped, NAT64) is checked instead. Tunnels that carry one (6to4,
     Teredo) and all other notations are never public.
     """
+    ip = _effective_ip(address)
+    return ip is not None and is_public_ip(str(ip))
+
+
+def _effective_ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that is reached; the IPv4 address inside an IPv6 one, if it has one."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
-        return False
+        return None
+    if "%" in address:
+        return None
     if isinstance(ip, ipaddress.IPv6Address):
-        inside = ip.ipv4_mapped
-        if inside is None and ip in _NAT64:
-            inside = ipaddress.IPv4Address(int(ip) & _LAST_32_BITS)
-        if inside is not None:
-            return is_public_ip(str(inside))
-    return "%" not in address and is_public_ip(address)
+        if ip.ipv4_mapped is not None:
+            return ip.ipv4_mapped
+        if ip in _NAT64:
+            return ipaddress.IPv4Address(int(ip) & _LAST_32_BITS)
+    return ip
+
+
+class AllowedHosts(msgspec.Struct, frozen=True):
+    """Hosts and networks that an operator allows, although they are not public."""
+
+    #: names and addresses, with or without a port
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+    def names(self, host: str, port: int) -> bool:
+        """Say whether a host is named, with this port or without one."""
+        host = host.lower()
+        return host in self.hosts or f"{host}:{port}" in self.hosts
+
+    def contains(self, address: str) -> bool:
+        """Say whether an address is in one of the networks."""
+        ip = _effective_ip(address)
+        return ip is not None and any(
+            ip in each for each in self.networks if each.version == ip.version
+        )
+
+
+_ALLOWED_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?")
+
+
+def parse_allowed_hosts(entries: str) -> AllowedHosts:
+    """Read networks such as ``10.0.0.0/8`` and hosts such as ``app.internal:3000``, with commas.
+
+    Raises: ConfigInvalid.
+    """
+    hosts: set[str] = set()
+    networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
+    for text in filter(None, (entry.strip().lower() for entry in entries.split(","))):
+        if "/" in text:
+            try:
+                networks.append(ipaddress.ip_network(text))
+            except ValueError as error:
+                raise ConfigInvalid(_ALLOWED_FORM) from error
+        elif _ALLOWED_HOST.fullmatch(text):
+            hosts.add(text)
+        else:
+            raise ConfigInvalid(_ALLOWED_FORM)
+    return AllowedHosts(frozenset(hosts), tuple(networks))
+
+
+_ALLOWED_FORM = (
+    "write what is allowed as networks and hosts: 10.0.0.0/8, app.internal or 127.0.0.1:3000"
+)
 
 
 def is_internal_name(host: str) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from oncebox.errors import OnceboxError
 from oncebox.model.admin.access import check_tenant
 from oncebox.model.inboxes.addresses import domain_key, parse_mailbox
+from oncebox.model.public_internet import parse_allowed_hosts
 
 #: days of it in milliseconds fit into 64 bits
 MAX_NUMBER = 10_000_000_000
@@ -97,6 +98,10 @@ SETTING_RULES: Mapping[str, SettingRule] = {
     "http.proxies": SettingRule(
         "addresses or networks, separated by commas, such as 10.0.0.0/8",
         _each(_accepted_by(lambda text: ipaddress.ip_network(text, strict=False))),
+    ),
+    "egress.allow": SettingRule(
+        "networks and hosts, separated by commas, such as 10.0.0.0/8, app.internal:3000",
+        _accepted_by(parse_allowed_hosts),
     ),
     "inboxes.domain": SettingRule("a domain, such as inbox.example.com", _accepted_by(domain_key)),
     "mail.dns_servers": SettingRule(

@@ -7,7 +7,9 @@ import msgspec
 from prometheus_client import Gauge
 
 from oncebox.components import Components
+from oncebox.core.egress import Egress
 from oncebox.ledger.deliveries.settlements import default_retry_rules
+from oncebox.model.public_internet import parse_allowed_hosts
 from oncebox.model.webhooks.source import Source
 from oncebox.settings import Settings
 from oncebox.workers.deliveries.delivery_worker import Claimer, DeliveryWorker, handler_targets
@@ -17,6 +19,8 @@ from oncebox.workers.deliveries.send_evidence import (
     EvidenceTargets,
     SendEvidence,
 )
+from oncebox.workers.endpoints.endpoint_processor import EndpointProcessor, EndpointTargets
+from oncebox.workers.endpoints.fan_out import FanOut
 from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from oncebox.workers.mail.parser_pool import ParserPool
 from oncebox.workers.mail.sender_authentication import make_authenticator
@@ -127,6 +131,39 @@ class Workers:
         )
         components.exit_stack.push_async_callback(processor.close)
         return processor
+
+    def endpoint_worker(self) -> DeliveryWorker:
+        """Return the worker that delivers events to endpoints."""
+        components, options = self._components, self._settings.endpoints
+        allowed = parse_allowed_hosts(self._settings.egress.allow)
+        egress = Egress(allowed=allowed, any_port=True, connections=options.concurrency)
+        components.exit_stack.push_async_callback(egress.close)
+        targets = EndpointTargets(
+            components.ledger, worker=self._worker_name, lease=self._settings.worker.lease
+        )
+        processor = EndpointProcessor(
+            components.ledger,
+            egress,
+            components.endpoint_cipher,
+            targets,
+            self._telemetry,
+            within=options.within,
+            random=random.random,
+        )
+        return DeliveryWorker(
+            components.ledger,
+            Claimer(components.ledger, targets.list_targets),
+            processor,
+            self._telemetry,
+            settings=msgspec.structs.replace(
+                self._settings.worker, concurrency=options.concurrency
+            ),
+            gauge=self._telemetry.endpoints_in_flight,
+        )
+
+    def fan_out(self) -> FanOut:
+        """Return what stores the deliveries of events to endpoints."""
+        return FanOut(self._components.ledger, self._telemetry)
 
     def mailbox_worker(self) -> MailboxWorker:
         """Return the worker that reads mailboxes on other servers."""

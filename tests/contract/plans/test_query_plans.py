@@ -65,6 +65,8 @@ BOUNDED_OTHERWISE = {
     "deliveries/quarantine.trim_source": "the limits of the quarantine",
     "deliveries/quarantine.trim_all": "the limits of the quarantine",
     "events/event_log.read": "the window of 2,000 numbers",
+    "endpoints/endpoints.busy": "the endpoints of the installation",
+    "endpoints/endpoints.behind": "the tenants with endpoints",
     "ledger/maintenance.unanalysed": "the tables of the database",
     "sends/sends.count_doubtful": "what it counts",
     "sends/transports.count_needing": "what it counts, the sends in progress and the unknown ones",

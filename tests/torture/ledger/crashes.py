@@ -59,7 +59,7 @@ CASES = {
 #: First words of points that are reached by tortures of their own.
 _ELSEWHERE = (
     "actions.", "artifacts.", "backup.", "inbound.", "mail.", "mailboxes.", "migrate.", "parse.",
-    "poller.",
+    "endpoints.", "poller.",
     "restore.", "rotation.", "sends.", "sequencer.", "smtp.",
 )  # fmt: skip
 #: Points that one of the databases does not have.

@@ -1,0 +1,1 @@
+"""Endpoints: their configuration and circuit breakers, and the deliveries that events make."""

@@ -1,0 +1,1 @@
+"""Workers that deliver events to endpoints."""
