@@ -746,3 +746,36 @@ async def test_an_embedded_box_is_a_store_too(place: Place) -> None:
 
     assert seen == ["a", "b"]
     assert found.figures.messages == 2
+
+
+def test_a_generator_that_fails_midway_is_a_list_that_failed(
+    service: Running, speaker: Speaker
+) -> None:
+    api, errors = Api("a", "b"), [OSError("reset")]
+
+    def list_fn(cursor: Any) -> Any:
+        items, after = api(cursor)
+
+        def lazily() -> Any:
+            for each in items:
+                yield each
+                if errors:
+                    raise errors.pop()
+
+        return lazily(), after
+
+    assert run(speaker, service, list_fn) == ["a", "b"]
+
+
+def test_a_list_function_that_raises_stop_iteration_is_a_list_that_failed(
+    service: Running, speaker: Speaker
+) -> None:
+    """A future cannot carry it; without care the loop waits until its time limit."""
+    api, errors = Api("a", "b"), [StopIteration()]
+
+    def list_fn(cursor: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return api(cursor)
+
+    assert run(speaker, service, list_fn, timeout=1_000.0) == ["a", "b"]

@@ -171,6 +171,16 @@ async def probe_mailbox(config: bytes) -> MailboxProbe:
         await reader.close()
 
 
+def begin_no_later(config: MailboxConfig, days: int) -> MailboxConfig:
+    """Return a configuration whose first page has the mail of at least so many days."""
+    since = config.reader.since
+    if since == "all":
+        return config
+    begin = days if since == "now" else max(days, since)
+    reader = msgspec.structs.replace(config.reader, since=begin)
+    return msgspec.structs.replace(config, reader=reader)
+
+
 def open_reader(config: MailboxConfig) -> MailboxReader:
     """Return the reader of a configuration; it connects when it is first used.
 

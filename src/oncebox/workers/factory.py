@@ -168,7 +168,9 @@ class Workers:
     def mailbox_worker(self) -> MailboxWorker:
         """Return the worker that reads mailboxes on other servers."""
         components = self._components
-        router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
+        router = MailboxRouter(
+            components.ledger, components.recipients, components.mail_intake, self._telemetry
+        )
         declarer = MailboxDeclarer(
             components.ledger,
             components.mailbox_service,
@@ -178,7 +180,7 @@ class Workers:
         )
         return MailboxWorker(
             components.ledger,
-            partial(open_mailbox, components.mailbox_cipher),
+            partial(open_mailbox, components.mailbox_cipher, components.ledger.clock),
             router,
             self._telemetry,
             self._settings.mailbox_worker,

@@ -9,9 +9,11 @@ import pytest
 
 from oncebox import Oncebox
 from oncebox.core import faults, ids
+from oncebox.db.database import Transaction
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes import messages
+from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.transactions import Ledger
 from oncebox.mailboxes.reader import (
@@ -25,6 +27,7 @@ from oncebox.mailboxes.reader import (
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions
 from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, NewMailbox
 from oncebox.settings import MailboxWorkerSettings
+from oncebox.workers.mailboxes import mailbox_worker
 from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
 from oncebox.workers.mailboxes.routing import MailboxRouter
 from tests.support.clerk import TENANT
@@ -130,7 +133,9 @@ class House:
     def make_worker(self, name: str = "w1", **changes: Any) -> MailboxWorker:
         """Return a worker that does not read yet."""
         components = self.box.components
-        router = MailboxRouter(components.ledger, components.recipients, components.mail_intake)
+        router = MailboxRouter(
+            components.ledger, components.recipients, components.mail_intake, components.telemetry
+        )
         return MailboxWorker(
             components.ledger,
             lambda mailbox: Reader(self.servers[mailbox.name]),
@@ -398,7 +403,9 @@ async def test_the_inbox_of_a_mailbox_is_read_once_for_all_mails_of_a_page(house
     components = house.box.components
     await house.add()
     reads: Any = CountedReads(components.ledger)
-    router = MailboxRouter(reads, components.recipients, components.mail_intake)
+    router = MailboxRouter(
+        reads, components.recipients, components.mail_intake, components.telemetry
+    )
     page = [FetchedMail(provider_id=str(n), raw=raw) for n, raw in enumerate(letters(50))]
 
     routed = await router(await house.stored(), page)
@@ -481,3 +488,66 @@ async def test_a_paused_mailbox_is_given_up_by_its_reader(house: House) -> None:
 
     await until(lambda: server.open == 0)
     assert msgspec.structs.asdict(await house.stored())["paused"] == "operator"
+
+
+async def test_one_refused_login_of_a_mailbox_that_works_does_not_pause_it(house: House) -> None:
+    server = await house.add()
+    server.faults = [failing("timed_out"), failing("timed_out")]
+    server.deliver(*letters(3))
+    house.work()
+    await house.reads(3)
+    server.faults = [failing("login_refused", needs_operator=True)]
+    server.deliver(*letters(1, first=10))
+    found = await house.reads(4)
+
+    assert (found.paused, server.faults) == (None, [])
+
+
+async def test_a_webhook_that_is_never_silent_does_not_stop_polling_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox_worker, "_LONGEST_WITHOUT_POLL", 500)
+    server = await house.add(push_source="posthook", poll_after=400)
+    server.deliver(*letters(1))
+    database = house.box.components.database
+
+    async def push() -> None:
+        while True:
+            await database.write(mailboxes.note_push, TENANT, "posthook", database.clock())
+            await database.write(_push_now)
+            await asyncio.sleep(0.05)
+
+    def _push_now(tx: Transaction) -> None:
+        tx.execute(f"UPDATE oncebox_mailboxes SET pushed_at = {database.clock()}")  # noqa: S608
+
+    pushing = asyncio.create_task(push())
+    try:
+        await asyncio.sleep(0.1)
+        house.work()
+        await house.reads(1)
+    finally:
+        pushing.cancel()
+
+
+async def test_mail_for_a_full_inbox_does_not_stop_the_mail_of_others(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    components = house.box.components
+    server = await house.add(inbox=None)
+    find = components.recipients.find
+
+    async def find_full(local: str, domain: str) -> RecipientRoute:
+        if local == "full":
+            return RecipientRoute(RecipientStatus.FULL, tenant=TENANT)
+        return await find(local, domain)
+
+    monkeypatch.setattr(components.recipients, "find", find_full)
+    domain = house.inbox.email.rpartition("@")[2]
+    for number, address in enumerate([f"full@{domain}", house.inbox.email]):
+        to = b"To: " + address.encode()
+        raw = mail(message_id=f"<{number}@x>").replace(b"To: box@oncebox.test", to)
+        server.deliver(raw)
+    house.work()
+    found = await house.reads(1)
+
+    assert (found.failures, found.figures.unrouted) == (0, 1)

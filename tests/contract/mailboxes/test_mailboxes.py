@@ -14,6 +14,7 @@ from oncebox.ledger.mailboxes.mailboxes import MailboxFailed, MailToStore, PageT
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE, MAIL_TYPE
 from oncebox.model.mailboxes.mailbox import (
+    TRIES_BEFORE_PAUSE,
     Mailbox,
     MailboxKind,
     MailboxLease,
@@ -196,12 +197,55 @@ def test_a_failure_is_counted_and_tried_again_later(clerk: Clerk) -> None:
 
 def test_a_failure_that_needs_an_operator_pauses_the_mailbox_with_an_event(clerk: Clerk) -> None:
     added(clerk)
-    _, lease = claimed(clerk)
-    clerk.run(mailboxes.fail, lease, MailboxFailed("login_refused", 0, True, "evt_1"), clerk.now)
+    told = []
+    for number in range(TRIES_BEFORE_PAUSE):
+        _, lease = claimed(clerk)
+        failed = MailboxFailed("login_refused", clerk.now, True, f"evt_{number - 1}")
+        told.append(clerk.run(mailboxes.fail, lease, failed, clerk.now))
 
+    assert told == [False, False, True]
     assert stored(clerk).paused == "login_refused"
     kind = scalar(clerk, "SELECT type FROM oncebox_events WHERE id = 'evt_1'")
     assert kind == "mailbox.paused"
+
+
+@pytest.mark.parametrize("between", ["another failure", "a page"])
+def test_only_refusals_in_a_row_pause_a_mailbox(clerk: Clerk, between: str) -> None:
+    added(clerk)
+    version = 0
+    for number in range(2 * TRIES_BEFORE_PAUSE):
+        _, lease = claimed(clerk)
+        refused = number % TRIES_BEFORE_PAUSE > 0
+        if not refused and between == "a page":
+            version = store(clerk, lease, version).cursor_version
+        failed = MailboxFailed("timed_out", clerk.now, refused, f"evt_{number}")
+        clerk.run(mailboxes.fail, lease, failed, clerk.now)
+
+    assert stored(clerk).paused is None
+
+
+def test_a_mailbox_of_another_account_is_read_from_its_beginning(clerk: Clerk) -> None:
+    added(clerk)
+    _, lease = claimed(clerk)
+    store(clerk, lease, 0, [mail(1), mail(2)])
+    seen = stored(clerk).changed_at
+    changed = clerk.run(mailboxes.change, NEW, entry(clerk), seen=seen, moved=True)
+    _, lease = claimed(clerk, "w2")
+    page = store(clerk, lease, 0, [mail(7, provider_id="uid:1")])
+
+    assert (changed.cursor, changed.cursor_version) == (None, 0)
+    assert (page.new, page.replays) == (1, 0)
+
+
+def test_mail_for_nobody_is_read_by_a_resync_once_it_has_an_inbox(clerk: Clerk) -> None:
+    added(clerk)
+    _, lease = claimed(clerk)
+    first = store(clerk, lease, 0, [MailToStore("uid:1", ())])
+    clerk.run(mailboxes.resync, "support", entry(clerk))
+    again, lease = claimed(clerk, "w2")
+    page = store(clerk, lease, again.cursor_version, [mail(1)])
+
+    assert (first.new, page.new, page.replays) == (0, 1, 0)
 
 
 # pages
@@ -268,5 +312,5 @@ def test_a_mail_for_no_inbox_is_no_duplicate(clerk: Clerk) -> None:
     again = store(clerk, lease, 1, [mail(1), MailToStore("uid:2", ())])
 
     assert (page.new, page.duplicates, page.replays) == (1, 0, 0)
-    assert (again.new, again.duplicates, again.replays) == (0, 0, 2)
+    assert (again.new, again.duplicates, again.replays) == (0, 0, 1)
     assert stored(clerk).figures.duplicates == 0

@@ -589,6 +589,8 @@ def defaults(number: Numbers) -> Values:
         "mailboxes:timeouts": 0,
         "mailboxes:code": "timed_out",
         "mailboxes:paused": None,
+        "mailboxes:moved": 1,
+        "mailboxes:refused": 1,
         "mailboxes:digest": lambda row: f"digest {10_100 + 100 * row}".encode(),
         "mailboxes:read_at": now,
         "mailboxes:after": "",

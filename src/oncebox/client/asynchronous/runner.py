@@ -186,7 +186,7 @@ class AsyncRunner:
         if is_async(step.function):
             async with asyncio.timeout(step.within):
                 return await step.function()
-        thread = asyncio.ensure_future(asyncio.to_thread(step.function))
+        thread = asyncio.ensure_future(asyncio.to_thread(_call, step.function))
         try:
             async with asyncio.timeout(step.within):
                 return await asyncio.shield(thread)
@@ -204,6 +204,14 @@ class AsyncRunner:
         await asyncio.wait([thread])
         if step.on_late_success is not None and thread.exception() is None:
             await self.run(step.on_late_success(thread.result()))
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    """Call a plain function; a future cannot carry StopIteration, and would never end."""
+    try:
+        return function()
+    except StopIteration as error:
+        raise RuntimeError("the function raised StopIteration") from error
 
 
 class AsyncResource:

@@ -9,7 +9,7 @@ import functools
 import inspect
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
@@ -276,6 +276,8 @@ class PollLoop:
                 awaited = _Awaited(answer)
                 answer = yield RunStep(awaited, self._time_limit())
                 awaited.check(answer)
+            if _is_lazy(answer):
+                answer = yield RunStep(functools.partial(_drain, answer), self._time_limit())
         except PollMisused:
             raise
         except Exception as error:  # noqa: BLE001 - a list function may raise anything
@@ -422,3 +424,14 @@ def _takes_timeout(function: ListFunction) -> bool:
         return "timeout" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
+
+
+def _is_lazy(answer: Any) -> bool:
+    """Say whether a list, or the list beside a cursor, is still to be made: it may fail."""
+    items = answer[0] if isinstance(answer, tuple) and answer else answer
+    return isinstance(items, Iterator)
+
+
+def _drain(answer: Any) -> Any:
+    """Return the same answer with all its items."""
+    return ([*answer[0]], *answer[1:]) if isinstance(answer, tuple) else [*answer]

@@ -1,10 +1,13 @@
 """MailboxService: add, change, remove and declare mailboxes; their configuration is encrypted."""
 
 from collections.abc import Collection
+from typing import Any
+
+import msgspec
 
 from oncebox.core import ids
 from oncebox.db.database import Transaction
-from oncebox.errors import ConfigInvalid, StateConflict
+from oncebox.errors import ConfigInvalid, MasterKeyWrong, StateConflict
 from oncebox.ledger.admin import tenants
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.ciphers import MailboxCipher
@@ -46,15 +49,15 @@ class MailboxService:
         return mailboxes.add(tx, self._new_id("mbx"), self._encrypted(tx, draft, entry), entry)
 
     def change(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> Mailbox:
-        """Replace the whole configuration of a mailbox; its cursor stays.
+        """Replace the whole configuration of a mailbox; for the same account its cursor stays.
 
         Raises: NotFound, StateConflict.
         """
         self._refuse_written(entry.tenant, draft.name)
         known = mailboxes.get(tx, entry.tenant, draft.name)
         refuse_program(known)
-        new = self._encrypted(tx, draft, entry)
-        return mailboxes.change(tx, new, entry, seen=known.changed_at)
+        new, moved = self._encrypted(tx, draft, entry), self._is_moved(known, draft)
+        return mailboxes.change(tx, new, entry, seen=known.changed_at, moved=moved)
 
     def remove(self, tx: Transaction, name: str, entry: AuditEntry) -> None:
         """Forget a mailbox; its messages stay.
@@ -79,7 +82,16 @@ class MailboxService:
         elif known.kind is MailboxKind.PROGRAM:
             raise ConfigInvalid(f"a program reads the mailbox {draft.name}; choose another name")
         elif not self._is_stored(known, new, draft.config):
-            mailboxes.change(tx, new, entry, seen=known.changed_at)
+            moved = self._is_moved(known, draft)
+            mailboxes.change(tx, new, entry, seen=known.changed_at, moved=moved)
+
+    def _is_moved(self, known: Mailbox, draft: MailboxDraft) -> bool:
+        """Say whether a configuration names another account, whose mail has other ids."""
+        try:
+            before = self._cipher.decrypt(known.tenant, known.name, known.config)
+        except MasterKeyWrong:
+            return False
+        return _account_fields(before) != _account_fields(draft.config)
 
     def _is_stored(self, known: Mailbox, new: NewMailbox, config: bytes) -> bool:
         same = (getattr(known, each) == getattr(new, each) for each in _COMPARED)
@@ -104,6 +116,17 @@ class MailboxService:
         if draft.fields.inbox is not None:
             mailboxes.require_inbox(tx, entry.tenant, draft.fields.inbox)
         return draft.to_mailbox(self._cipher.encrypt(entry.tenant, draft.name, draft.config))
+
+
+#: fields of a configuration that say whose mail is read; IMAP has a cursor for each folder
+_ACCOUNT_FIELDS = (
+    "type", "host", "username", "url", "user", "label", "folder", "account_id", "api", "inbox",
+)  # fmt: skip
+
+
+def _account_fields(config: bytes) -> list[object]:
+    reader = msgspec.json.decode(config, type=dict[str, Any]).get("reader", {})
+    return [reader.get(name) for name in _ACCOUNT_FIELDS]
 
 
 def refuse_program(mailbox: Mailbox) -> None:

@@ -19,6 +19,7 @@ from oncebox.ledger.events import event_log
 from oncebox.model.deliveries.delivery import ArrivalKind, NewDelivery
 from oncebox.model.events import EventType, NewEvent
 from oncebox.model.mailboxes.mailbox import (
+    TRIES_BEFORE_PAUSE,
     Mailbox,
     MailboxFigures,
     MailboxKind,
@@ -52,16 +53,29 @@ def add(tx: Transaction, id_: str, new: NewMailbox, entry: audit.AuditEntry) -> 
     return get(tx, entry.tenant, new.name)
 
 
-def change(tx: Transaction, new: NewMailbox, entry: audit.AuditEntry, *, seen: int) -> Mailbox:
+def change(
+    tx: Transaction,
+    new: NewMailbox,
+    entry: audit.AuditEntry,
+    *,
+    seen: int,
+    moved: bool = False,
+) -> Mailbox:
     """Replace the configuration; ``seen`` is the time of the last change the caller knows.
+
+    ``moved`` says that it is another account: its mail is read from the beginning.
 
     Raises: NotFound, StateConflict, if it was changed since.
     """
-    if not tx.run(_sql.change, now=entry.at, seen=seen, **_params(new, entry)):
+    params = {**_params(new, entry), "moved": int(moved)}
+    if not tx.run(_sql.change, now=entry.at, seen=seen, **params):
         get(tx, entry.tenant, new.name)
         raise StateConflict("this mailbox has just been changed by somebody else; try again")
     audit.record(tx, entry, "mailbox change", f"mailbox:{new.name}", new.kind)
-    return get(tx, entry.tenant, new.name)
+    changed = get(tx, entry.tenant, new.name)
+    if moved:
+        tx.run(_sql.forget_mails, mailbox_id=changed.id)
+    return changed
 
 
 def pause(tx: Transaction, name: str, entry: audit.AuditEntry) -> Mailbox:
@@ -213,13 +227,15 @@ class MailboxFailed(NamedTuple):
     code: str
     #: when to try again
     due_at: int
-    #: wait for an operator instead
-    pause: bool
+    #: an operator must fix it: the mailbox is paused after a few in a row
+    refused: bool
     event_id: str
 
 
-def fail(tx: Transaction, lease: MailboxLease, failed: MailboxFailed, now: int) -> None:
-    """Count a failure and give the lease back; a pause is an event.
+def fail(tx: Transaction, lease: MailboxLease, failed: MailboxFailed, now: int) -> bool:
+    """Count a failure and give the lease back; return whether the mailbox is paused now.
+
+    A pause is an event.
 
     Raises: LeaseLost.
     """
@@ -230,13 +246,14 @@ def fail(tx: Transaction, lease: MailboxLease, failed: MailboxFailed, now: int) 
         fence=lease.fence,
         code=failed.code,
         due_at=failed.due_at,
-        paused=failed.code if failed.pause else None,
+        refused=int(failed.refused),
+        most=TRIES_BEFORE_PAUSE,
         now=now,
     )
     if row is None:
         raise LeaseLost
-    if failed.pause:
-        name, kind, inbox_id = row
+    name, kind, inbox_id, paused = row
+    if paused is not None:
         event = NewEvent(
             id=failed.event_id,
             tenant=lease.tenant,
@@ -247,6 +264,7 @@ def fail(tx: Transaction, lease: MailboxLease, failed: MailboxFailed, now: int) 
             data={"mailbox": name, "kind": kind, "code": failed.code},
         )
         event_log.record(tx, [event])
+    return paused is not None
 
 
 # pushes
@@ -358,7 +376,9 @@ def _store_mails(
         if every
         else {}
     )
-    tx.run_many(_sql.record, sorted((lease.id, digest, now) for digest in unknown))
+    # Mail for nobody is left alone: a resync reads it when it has an inbox.
+    kept = sorted((lease.id, digest, now) for digest, each in unknown.items() if each.deliveries)
+    tx.run_many(_sql.record, kept)
     routed = [each.deliveries for each in unknown.values() if each.deliveries]
     new = sum(any(arrivals[one.id] is ArrivalKind.NEW for one in each) for each in routed)
     stored = StoredPage(0, new=new, duplicates=len(routed) - new, replays=len(mails) - len(unknown))

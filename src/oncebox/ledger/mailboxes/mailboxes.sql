@@ -7,12 +7,15 @@ VALUES (:id, :tenant, :name, :kind, :account, :config, :address, :authserv, :ori
 ON CONFLICT DO NOTHING;
 
 -- name: change
--- Replace the configuration. The fence rises, so that a worker with the old one writes no more.
+-- Replace the configuration. The fence rises, so that a worker with the old one writes no more. The
+-- cursor of another account means nothing: reading begins again.
 UPDATE oncebox_mailboxes
 SET kind = :kind, account = :account, config = :config, address = :address,
     authserv = :authserv, origin = :origin, inbox_id = :inbox_id,
     poll_every = :poll_every, push_source = :push_source, poll_after = :poll_after,
-    fence = fence + 1, worker = NULL, failures = 0, failure = NULL, failed_at = NULL,
+    fence = fence + 1, worker = NULL, failures = 0, refusals = 0, failure = NULL, failed_at = NULL,
+    cursor = CASE WHEN :moved = 1 THEN NULL ELSE cursor END,
+    cursor_version = CASE WHEN :moved = 1 THEN 0 ELSE cursor_version END,
     due_at = CASE WHEN paused = 'operator' THEN NULL ELSE CAST(:now AS BIGINT) END,
     paused = CASE WHEN paused = 'operator' THEN paused END,
     changed_at = CASE WHEN changed_at < :now THEN CAST(:now AS BIGINT) ELSE changed_at + 1 END
@@ -27,8 +30,8 @@ WHERE tenant = :tenant AND name = :name;
 -- name: resume
 -- Read again at once, after a pause or a failure.
 UPDATE oncebox_mailboxes
-SET paused = NULL, due_at = :now, worker = NULL, fence = fence + 1, failures = 0, failure = NULL,
-    failed_at = NULL, changed_at = :now
+SET paused = NULL, due_at = :now, worker = NULL, fence = fence + 1, failures = 0, refusals = 0,
+    failure = NULL, failed_at = NULL, changed_at = :now
 WHERE tenant = :tenant AND name = :name;
 
 -- name: resync
@@ -116,20 +119,22 @@ UPDATE oncebox_mailboxes SET worker = NULL, due_at = :due_at
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND due_at IS NOT NULL;
 
 -- name: fail
--- Count a failure and give the lease back; with a code to pause for, pause.
+-- Count a failure and give the lease back; pause after so many consecutive refusals.
 UPDATE oncebox_mailboxes
 SET failures = failures + 1, failure = :code, failed_at = :now, polled_at = :now, worker = NULL,
-    polls = polls + 1, paused = CAST(:paused AS TEXT),
-    due_at = CASE WHEN CAST(:paused AS TEXT) IS NULL THEN CAST(:due_at AS BIGINT) END
+    polls = polls + 1, refusals = CASE WHEN :refused = 1 THEN refusals + 1 ELSE 0 END,
+    paused = CASE WHEN :refused = 1 AND refusals + 1 >= :most THEN CAST(:code AS TEXT) END,
+    due_at = CASE WHEN :refused = 0 OR refusals + 1 < :most THEN CAST(:due_at AS BIGINT) END
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND due_at IS NOT NULL
-RETURNING name, kind, inbox_id;
+RETURNING name, kind, inbox_id, paused;
 
 -- name: advance
 -- Store the cursor of a page with its mails; only the holder of the lease may. The version makes
 -- a page that was stored already, in a commit whose answer was lost, visible.
 UPDATE oncebox_mailboxes
 SET cursor = :cursor, cursor_version = cursor_version + 1, polled_at = :now, succeeded_at = :now,
-    failures = 0, failure = NULL, failed_at = NULL, polls = polls + :polls, remaining = :remaining,
+    failures = 0, refusals = 0, failure = NULL, failed_at = NULL, polls = polls + :polls,
+    remaining = :remaining,
     replays = replays + :repeated,
     skipped = skipped + :skipped, unrouted = unrouted + :unrouted, resyncs = resyncs + :resyncs
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND cursor_version = :version

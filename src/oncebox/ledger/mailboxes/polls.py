@@ -192,7 +192,7 @@ def fail(
     """
     held = _held(tx, holder)
     due_at = now + backoff(held.failures + 1, failed.retry_after, random)
-    happened = MailboxFailed(failed.code, due_at, pause=False, event_id=ids.new("evt"))
+    happened = MailboxFailed(failed.code, due_at, refused=False, event_id=ids.new("evt"))
     mailboxes.fail(tx, held.lease, happened, now)
     return due_at
 

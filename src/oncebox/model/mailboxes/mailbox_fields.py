@@ -31,6 +31,7 @@ _Url = Annotated[str, msgspec.Meta(max_length=2_000)]
 _Secret = Annotated[str, msgspec.Meta(max_length=65_536)]
 _Pem = Annotated[str, msgspec.Meta(max_length=1_000_000)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+_Interval = Annotated[float, msgspec.Meta(ge=0.1, le=86_400)]
 _Folder = Annotated[str, msgspec.Meta(max_length=255)]
 _Folders = Annotated[list[_Folder], msgspec.Meta(max_length=100)]
 _Since = Literal["now", "all"] | Annotated[int, msgspec.Meta(ge=0, le=36_500)]
@@ -78,7 +79,7 @@ class MailboxFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     #: the server whose ``Authentication-Results`` are trusted (authserv-id)
     trust_results: _Text = ""
     #: between two polls, where the server does not push
-    poll_every: _Seconds = 60.0
+    poll_every: _Interval = 60.0
     #: the webhook source that brings its mail first
     push: _Text | None = None
     #: silence of that source after which the mailbox is polled

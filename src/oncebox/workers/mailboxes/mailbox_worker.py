@@ -29,7 +29,6 @@ from oncebox.mailboxes.reader import (
 )
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.mailboxes.mailbox import (
-    TRIES_BEFORE_PAUSE,
     Mailbox,
     MailboxLease,
     PageCounts,
@@ -42,6 +41,8 @@ from oncebox.workers.lease_renewal import RELEASE_WITHIN, renew_periodically
 _MOST_PER_CLAIM = 20
 #: pages without mail and without progress after which a server is not believed
 _MOST_EMPTY_PAGES = 3
+#: milliseconds after which a mailbox is polled although its webhook brings mail
+_LONGEST_WITHOUT_POLL = 900_000
 
 
 class OpenReader(Protocol):
@@ -81,6 +82,8 @@ class _Reading:
 
     mailbox: Mailbox
     lease: MailboxLease
+    #: consecutive ones
+    failures: int
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -194,7 +197,7 @@ class MailboxWorker:
         before = self._reading.get(mailbox.id)
         if before is not None and before.task is not None:  # its lease ended here before
             before.task.cancel()
-        reading = _Reading(mailbox, lease)
+        reading = _Reading(mailbox, lease, mailbox.failures)
         self._reading[mailbox.id] = reading
         reading.task = asyncio.create_task(self._read(reading))
         self._telemetry.mailboxes_reading.set(len(self._reading))
@@ -230,15 +233,15 @@ class MailboxWorker:
 
     async def _read(self, reading: _Reading) -> None:
         """Read one mailbox until its lease is lost or its server fails; others are not affected."""
-        mailbox, lease = reading.mailbox, reading.lease
+        mailbox = reading.mailbox
         reader: MailboxReader | None = None
         try:
             reader = self._open_reader(mailbox)
-            await self._read_pages(reader, mailbox, lease)
+            await self._read_pages(reader, reading)
         except LeaseLost:
             self._telemetry.mailbox_lease_conflicts.inc()
         except Exception as error:  # noqa: BLE001 - reported, and tried again
-            await self._fail(mailbox, lease, self._failure_of(error, mailbox))
+            await self._fail(reading, self._failure_of(error, mailbox))
         finally:
             if reader is not None:
                 await _close_quietly(reader)
@@ -259,16 +262,15 @@ class MailboxWorker:
         )
         return MailboxFailure("reader_failed")
 
-    async def _read_pages(
-        self, reader: MailboxReader, mailbox: Mailbox, lease: MailboxLease
-    ) -> None:
+    async def _read_pages(self, reader: MailboxReader, reading: _Reading) -> None:
         pages = _Pages(reader, self._limits)
         try:
-            await self._store_pages(pages, mailbox, lease)
+            await self._store_pages(pages, reading)
         finally:
             await pages.close()
 
-    async def _store_pages(self, pages: "_Pages", mailbox: Mailbox, lease: MailboxLease) -> None:
+    async def _store_pages(self, pages: "_Pages", reading: _Reading) -> None:
+        mailbox, lease = reading.mailbox, reading.lease
         cursor, version = mailbox.cursor, mailbox.cursor_version
         empty = 0
         while True:
@@ -284,6 +286,7 @@ class MailboxWorker:
                 pages.fetch_ahead(page.cursor)
             stored = await self._store(mailbox, lease, version, page)
             faults.point("mailboxes.stored")
+            reading.failures = 0
             cursor, version = page.cursor, stored.cursor_version
             if not page.has_more:
                 await pages.reader.wait(mailbox.poll_every / 1000)
@@ -295,7 +298,8 @@ class MailboxWorker:
         counts = PageCounts(
             skipped=len(page.skipped),
             unrouted=unrouted,
-            resync=page.resync is not None and page.resync != "first",
+            # The first page of all is none; the first one after a resync is.
+            resync=page.resync is not None and (page.resync != "first" or version > 0),
             remaining=page.remaining,
         )
         to_store = PageToStore(version, page.cursor, mails, counts)
@@ -318,42 +322,47 @@ class MailboxWorker:
         return stored, sum(not each for each in routed)
 
     async def _wait_for_silence(self, mailbox: Mailbox, lease: MailboxLease) -> None:
-        """Wait until the webhook source has been silent for ``poll_after``."""
+        """Wait until the webhook source has been silent for ``poll_after``, but not for ever.
+
+        A webhook that is busy may have lost some mail all the same.
+        """
+        longest = self._ledger.clock() + max(mailbox.poll_after, _LONGEST_WITHOUT_POLL)
         while True:
             last = await self._ledger.retrying().read(mailboxes.pushed_at, lease)
-            waits = 0 if last is None else last + mailbox.poll_after - self._ledger.clock()
+            silent = 0 if last is None else last + mailbox.poll_after
+            waits = min(silent, longest) - self._ledger.clock()
             if waits <= 0:
                 return
             await self._sleep(waits / 1000)
 
-    async def _fail(self, mailbox: Mailbox, lease: MailboxLease, failure: MailboxFailure) -> None:
-        now = self._ledger.clock()
-        failures = mailbox.failures + 1
-        pause = failure.needs_operator and failures >= TRIES_BEFORE_PAUSE
+    async def _fail(self, reading: _Reading, failure: MailboxFailure) -> None:
+        now, failures = self._ledger.clock(), reading.failures + 1
+        mailbox, lease = reading.mailbox, reading.lease
         waits = backoff(failures, failure.retry_after, self._random)
-        failed = MailboxFailed(failure.code, now + waits, pause, ids.new("evt"))
+        failed = MailboxFailed(failure.code, now + waits, failure.needs_operator, ids.new("evt"))
         self._telemetry.mailbox_failures.labels(mailbox.kind).inc()
         if failure.code.endswith("timed_out"):
             self._telemetry.mailbox_timeouts.labels(mailbox.kind).inc()
+        try:
+            paused = await self._ledger.write(mailboxes.fail, lease, failed, now)
+        except LeaseLost:
+            self._telemetry.mailbox_lease_conflicts.inc()
+            return
+        except StoreError as error:  # the lease expires
+            self._telemetry.count_store_error("mailboxes", error)
+            return
+        if paused:
+            self._ledger.notify(EVENTS)
         self._telemetry.log.warning(
-            "mailbox_paused" if pause else "mailbox_failed",
+            "mailbox_paused" if paused else "mailbox_failed",
             mailbox=mailbox.name,
             tenant=mailbox.tenant,
             kind=str(mailbox.kind),
             code=failure.code,
             failures=failures,
-            next_try_in=None if pause else waits / 1000,
+            next_try_in=None if paused else waits / 1000,
             cursor_version=mailbox.cursor_version,
         )
-        try:
-            await self._ledger.write(mailboxes.fail, lease, failed, now)
-        except LeaseLost:
-            self._telemetry.mailbox_lease_conflicts.inc()
-        except StoreError as error:  # the lease expires
-            self._telemetry.count_store_error("mailboxes", error)
-        else:
-            if pause:
-                self._ledger.notify(EVENTS)
 
     def _count(
         self, mailbox: Mailbox, page: MailboxPage, stored: StoredPage, unrouted: int

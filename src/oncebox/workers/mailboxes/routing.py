@@ -1,9 +1,12 @@
 """Readers of mailboxes from their rows; routing of what they read into inboxes."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from functools import partial
 
+from oncebox.core.clock import Clock
+from oncebox.core.metrics import Telemetry
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.ciphers import LARGE, MailboxCipher
@@ -19,9 +22,10 @@ from oncebox.model.mailboxes.mailbox import Mailbox
 
 #: seconds until the next try if an inbox or its tenant stores as much as it may
 _FULL_RETRY = 300.0
+_DAY_MS = 86_400_000
 
 
-def open_mailbox(cipher: MailboxCipher, mailbox: Mailbox) -> MailboxReader:
+def open_mailbox(cipher: MailboxCipher, clock: Clock, mailbox: Mailbox) -> MailboxReader:
     """Return the reader of a mailbox; it connects when it is first used.
 
     Raises: ConfigInvalid, MasterKeyWrong.
@@ -29,14 +33,26 @@ def open_mailbox(cipher: MailboxCipher, mailbox: Mailbox) -> MailboxReader:
     from oncebox.mailboxes import mailbox_config  # noqa: PLC0415 - few services read mailboxes
 
     plain = cipher.decrypt(mailbox.tenant, mailbox.name, mailbox.config)
-    return mailbox_config.open_reader(mailbox_config.decode_config(plain))
+    config = mailbox_config.decode_config(plain)
+    if mailbox.cursor is None and mailbox.cursor_version:
+        # A resync: mail that arrived before it must not be passed over as old.
+        days = math.ceil(max(0, clock() - mailbox.created_at) / _DAY_MS)
+        config = mailbox_config.begin_no_later(config, days)
+    return mailbox_config.open_reader(config)
 
 
 class MailboxRouter:
     """Finds the inboxes of mails, and returns their deliveries."""
 
-    def __init__(self, ledger: Ledger, recipients: RecipientDirectory, intake: MailIntake) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        recipients: RecipientDirectory,
+        intake: MailIntake,
+        telemetry: Telemetry,
+    ) -> None:
         self._ledger = ledger
+        self._telemetry = telemetry
         self._recipients = recipients
         self._intake = intake
 
@@ -92,18 +108,17 @@ class MailboxRouter:
     async def _by_address(
         self, mailbox: Mailbox, addresses: Sequence[str]
     ) -> tuple[EnvelopeRecipient, ...]:
-        """Find the inboxes of addresses.
-
-        Raises: MailboxFailure.
-        """
+        """Find the inboxes of addresses that have room."""
         found: dict[str, EnvelopeRecipient] = {}
         for address in addresses:
             local, _, domain = address.rpartition("@")
             route = await self._recipients.find(local, domain)
             if route.tenant != mailbox.tenant:
                 continue
-            if route.status is RecipientStatus.FULL:
-                raise MailboxFailure("inbox_full", retry_after=_FULL_RETRY)
+            if route.status is RecipientStatus.FULL:  # no reason to keep the mail of all others
+                self._telemetry.log.warning(
+                    "mailbox_inbox_full", mailbox=mailbox.name, inbox=route.inbox_id
+                )
             if route.status is RecipientStatus.OPEN:
                 found[route.inbox_id] = EnvelopeRecipient(
                     inbox_id=route.inbox_id, tenant=route.tenant, address=address
