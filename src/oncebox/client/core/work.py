@@ -32,7 +32,7 @@ from oncebox.client.core.calls import (
     perform,
     post_call,
 )
-from oncebox.client.errors import ClientClosed, WorkMisused
+from oncebox.client.errors import ClientClosed, DeadlinePassed, WorkMisused
 from oncebox.core import clock, ids
 from oncebox.errors import (
     BodyTooLarge,
@@ -252,6 +252,7 @@ class ClaimLoop:
         """Wait for the next delivery, also while the service is unavailable; None at the end."""
         until = clock.steady() + (inf if self.idle is None else self.idle)
         failures = 0
+        trouble: OnceboxError | None = None
         while True:
             requested_at = clock.steady()
             try:
@@ -264,7 +265,10 @@ class ClaimLoop:
                 )
             except OnceboxError as error:
                 failures += 1
-                self._retry_or_raise(error, until)
+                # A last request that had no time left says less than what went wrong before.
+                if trouble is None or not isinstance(error, DeadlinePassed):
+                    trouble = error
+                self._retry_or_raise(trouble, until)
                 yield PauseStep(backoff(failures))
                 continue
             self._request_key = new_request_key()
