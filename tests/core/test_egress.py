@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from oncebox.core.egress import Egress
-from oncebox.errors import EgressFailed, EgressRefused
-from oncebox.model.public_internet import is_public_ip
+from oncebox.errors import ConfigInvalid, EgressFailed, EgressRefused
+from oncebox.model.public_internet import is_public_ip, parse_allowed_hosts
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -237,3 +237,36 @@ async def test_a_fetch_from_a_silent_server_is_given_up() -> None:
     async with _server(silent) as place, _egress(place) as egress:
         with pytest.raises(EgressFailed):
             await egress.fetch(f"http://{place}/", headers={}, most=10, within=0.1)
+
+
+async def test_endpoints_are_reached_by_https_on_any_port_and_by_http_if_they_are_named() -> None:
+    allowed = parse_allowed_hosts("10.0.0.0/8, App.internal:3000")
+    egress = Egress(allowed=allowed, any_port=True)
+    refused = [
+        "http://example.com/", "http://app.internal/", "http://app.internal:3001/",
+        "http://10.0.0.1/", "ftp://app.internal:3000/", "https://ann@example.com/",
+    ]  # fmt: skip
+    for url in refused:
+        with pytest.raises(EgressRefused):
+            egress.check_url(url)
+    for url in ("https://example.com:8443/x", "http://app.internal:3000/x"):
+        egress.check_url(url)
+    await egress.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [("10.1.2.3", True), ("::ffff:10.1.2.3", True), ("64:ff9b::a01:203", True), ("fd00::1", True),
+     ("192.168.0.1", False), ("::ffff:192.168.0.1", False), ("2002:a01:203::", False),
+     ("10.1.2.3%1", False), ("x", False)],
+)  # fmt: skip
+def test_an_allowed_network_has_its_addresses_however_they_are_written(
+    address: str, allowed: bool
+) -> None:
+    assert parse_allowed_hosts("10.0.0.0/8,fd00::/8").contains(address) is allowed
+
+
+@pytest.mark.parametrize("entries", ["10.0.0.0/99", "a b", "https://a.example", "a:1:2", "-a"])
+def test_what_is_no_network_and_no_host_cannot_be_allowed(entries: str) -> None:
+    with pytest.raises(ConfigInvalid, match="networks and hosts"):
+        parse_allowed_hosts(entries)

@@ -6,6 +6,7 @@ from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
 from tests.mutants.deadlines import DEADLINES
 from tests.mutants.doors import DOORS
+from tests.mutants.endpoints import ENDPOINTS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.fairness import FAIRNESS
@@ -54,6 +55,7 @@ EVERY = (
     *SENDERS,
     *MESSAGES,
     *MAILBOXES,
+    *ENDPOINTS,
     *READING,
     *SMTP,
     *FAIRNESS,

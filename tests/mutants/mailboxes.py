@@ -45,6 +45,45 @@ MAILBOXES = (
         "test_a_reader_whose_lease_ended_stores_nothing",
     ),
     _one(
+        "the cursor of another account",
+        _SQL,
+        ("cursor = CASE WHEN :moved = 1 THEN NULL", "cursor = CASE WHEN :moved > 1 THEN NULL"),
+        "test_mailboxes",
+        "test_a_mailbox_of_another_account_is_read_from_its_beginning",
+    ),
+    _one(
+        "mail for nobody can never be read",
+        _LEDGER,
+        ("for digest, each in unknown.items() if each.deliveries)", "for digest in unknown)"),
+        "test_mailboxes",
+        "test_mail_for_nobody_is_read_by_a_resync_once_it_has_an_inbox",
+    ),
+    _one(
+        "a time-out counts as a refusal",
+        _SQL,
+        ("THEN refusals + 1 ELSE 0 END", "THEN refusals + 1 ELSE refusals END"),
+        "test_mailboxes",
+        "test_only_refusals_in_a_row_pause_a_mailbox",
+    ),
+    _one(
+        "a busy webhook suspends polling",
+        _WORKER,
+        ("waits = min(silent, longest)", "waits = max(silent, longest - longest)"),
+        "test_mailbox_worker",
+        "test_a_webhook_that_is_never_silent_does_not_stop_polling_for_ever",
+    ),
+    Mutant(
+        "mailboxes: a resync passes over mail that waited",
+        (
+            Patch(
+                _ROUTING,
+                "if mailbox.cursor is None and mailbox.cursor_version:",
+                "if mailbox.cursor is None and mailbox.cursor_version < 0:",
+            ),
+        ),
+        (Selection(("tests/mailboxes/test_resync.py",)),),
+    ),
+    _one(
         "a page whose answer was lost is stored again",
         _SQL,
         ("AND fence = :fence AND cursor_version = :version", "AND fence = :fence"),

@@ -215,9 +215,12 @@ async def test_a_failing_endpoint_rests_and_is_then_tested_by_one_event(house: H
         assert house.box.components.telemetry.endpoint_breakers._value.get() >= 1
 
 
-async def test_addresses_inside_are_refused_unless_they_are_allowed(place: Place) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_addresses_inside_are_refused_unless_they_are_allowed(
+    place: Place, scheme: str
+) -> None:
     async with running(place, allow="") as house, ScriptedEndpoint() as endpoint:
-        await house.add(endpoint.url)
+        await house.add(endpoint.url.replace("http", scheme))
         await house.happen("msg_1")
         await _failed(house, 1)
         ((_, error),) = await house.states()

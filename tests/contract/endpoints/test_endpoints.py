@@ -76,6 +76,17 @@ def test_an_endpoint_gets_the_events_after_it_was_added_and_each_once(clerk: Cle
     assert clerk.run(endpoints.tenants_behind) == []
 
 
+def test_events_that_wait_for_others_are_not_those_of_a_new_endpoint(clerk: Clerk) -> None:
+    add(clerk, "other")
+    happen(clerk, "before")
+    add(clerk)
+    happen(clerk, "after")
+    fan_out(clerk)
+
+    assert subjects(due(clerk, "other")) == ["before", "after"]
+    assert subjects(due(clerk)) == ["after"]
+
+
 def test_what_is_sent_is_a_payload_of_standard_webhooks(clerk: Clerk) -> None:
     add(clerk)
     happen(clerk, "msg_1", inbox_id="inb_1", attempt_id="a", data={"x": 1})
