@@ -171,8 +171,10 @@ class _Run:
             self._outcome.violations.append(Violation("stuck", "reader", how))
         for each in (last, self._service):
             each.terminate()
-            if each.wait(timeout=_PATIENCE) != 0:
-                self._outcome.violations.append(Violation("crashed", "process", each.text()))
+            # One that was only just started is ended before it listens to the signal.
+            if (code := each.wait(timeout=_PATIENCE)) not in {0, -signal.SIGTERM}:
+                how = f"exit code {code}\n{each.text()[-2000:]}"
+                self._outcome.violations.append(Violation("crashed", "process", how))
 
     def _unread(self) -> int:
         keys = read_keys(self._url)
