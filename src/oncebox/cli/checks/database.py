@@ -220,7 +220,10 @@ def _check_source(reader: Reader, entry: SourceEntry) -> Check:
     name = entry.source.name
     if all(each.is_missing_secret for each in entry.troubles) and _is_submitted(reader, name):
         return ok("source", f"{name} has no secret: it takes submitted events only")
-    return warn("source", f"{name} is {entry.state}", entry.note)
+    message = f"{name} is {entry.state}"
+    if entry.ready:
+        message = f"{message}, but not all of its secrets are known"
+    return warn("source", message, entry.note)
 
 
 def _is_submitted(reader: Reader, source: str) -> bool:
