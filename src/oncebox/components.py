@@ -13,6 +13,7 @@ from oncebox.ledger.admin import source_cache
 from oncebox.ledger.admin.api_keys import ApiKeyCache
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.admin.source_service import SourceService
+from oncebox.ledger.admin.sources import SERVICE
 from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink
 from oncebox.ledger.attempts.actions import AttemptRepository
 from oncebox.ledger.ciphers import (
@@ -90,6 +91,8 @@ class Components:
         )
         #: whether the service stops soon; new requests should go elsewhere
         self.is_draining = False
+        #: whose environment it is in which the variables of sources are looked up
+        self.process = SERVICE
         #: the policies of the program that opened them, if it has any
         self.ask_policy: AskPolicy | None = None
         #: closed before the database
@@ -166,6 +169,7 @@ class Components:
             self.telemetry,
             written=self._configured,
             schemes=self._schemes,
+            process=self.process,
         )
 
     @cached_property

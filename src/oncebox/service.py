@@ -11,9 +11,10 @@ from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from oncebox.box import Oncebox
+from oncebox.core import clock
 from oncebox.errors import ListenAddressUnavailable
 from oncebox.ledger.admin import api_keys
-from oncebox.server.http.http_server import HttpServer, listen
+from oncebox.server.http.http_server import HttpServer, is_taken, listen
 from oncebox.wiring import Interceptor, build_http_handlers, build_smtp_server, load_server
 from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
 from oncebox.workers.maintenance.mailbox_gauges import MailboxGauges
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 #: how to choose another address
 _HTTP_REMEDY = "--port, or http.host and http.port"
 _SMTP_REMEDY = "smtp.host and smtp.port, or smtp.enabled = false"
+#: seconds in which a port may become free: an earlier service drains before it stops
+_FREED_WITHIN = 3.0
+_BIND_POLL = 0.1
 
 
 class Role(StrEnum):
@@ -92,7 +96,7 @@ class Service:
         """
         with ExitStack() as stack:
             # Bound first: a port that is taken is the most common error.
-            http, smtp = self._bind(stack)
+            http, smtp = await self._bind(stack)
             try:
                 await self._open_box()
                 started = await self._prepare(http, smtp)
@@ -112,17 +116,30 @@ class Service:
         finally:
             await loading
 
-    def _bind(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
+    async def _bind(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
         """Return the sockets for HTTP and for SMTP."""
         if self._role is Role.WORKER:
             return [], []
         settings = self._box.settings
         host, port, remedy = settings.http.host, settings.http.port, _HTTP_REMEDY
-        http = [stack.enter_context(each) for each in _listen(host, port, remedy)]
+        http = [stack.enter_context(each) for each in await self._listen(host, port, remedy)]
         if not settings.smtp.enabled:
             return http, []
         host, port, remedy = settings.smtp.host, settings.smtp.port, _SMTP_REMEDY
-        return http, [stack.enter_context(each) for each in _listen(host, port, remedy)]
+        smtp = [stack.enter_context(each) for each in await self._listen(host, port, remedy)]
+        return http, smtp
+
+    async def _listen(self, host: str, port: int, remedy: str) -> list[socket]:
+        """Listen; a port that is taken is tried again, since an earlier service may be stopping."""
+        until = clock.steady() + _FREED_WITHIN
+        while True:
+            try:
+                return listen(host, port)
+            except ListenAddressUnavailable as error:
+                is_over = self._stopping.is_set() or clock.steady() >= until
+                if is_over or not is_taken(error):
+                    raise ListenAddressUnavailable(f"{error} ({remedy})") from error
+            await asyncio.sleep(_BIND_POLL)
 
     async def _start_servers(self, http: list[socket], smtp: list[socket]) -> None:
         """Begin to answer."""
@@ -203,13 +220,6 @@ class Service:
             yield InboxExpirer(ledger, telemetry, draining=components.inboxes.draining).run()
             events, keep = settings.events, settings.retention
             yield Sweeper(ledger, components.sources, telemetry, events=events, keep=keep).run()
-
-
-def _listen(host: str, port: int, remedy: str) -> list[socket]:
-    try:
-        return listen(host, port)
-    except ListenAddressUnavailable as error:
-        raise ListenAddressUnavailable(f"{error} ({remedy})") from error
 
 
 async def _watch_forever(watchdog: Watchdog) -> None:

@@ -145,6 +145,31 @@ def test_a_source_that_takes_no_requests_is_told_with_what_helps(sound_ledger: L
     assert sound_ledger.type("doctor").code == 0
 
 
+def test_a_mailbox_that_is_not_read_is_told_with_what_helps(sound_ledger: Ledger) -> None:
+    assert findings(sound_ledger)["mailboxes"] == ("ok", "0 without trouble", "")
+    words = ("mailbox", "add", "work", "imaps://ann@127.0.0.1:1", "--password", "-")
+    sound_ledger.type(*words, stdin=b"s3cret")
+    assert findings(sound_ledger)["mailboxes"] == ("ok", "1 without trouble", "")
+
+    failed = "UPDATE oncebox_mailboxes SET failures = 3, failure = 'certificate_refused'"
+    _run(failed)
+    failing = findings(sound_ledger)["mailbox"]
+    _run(f"{failed}, paused = 'certificate_refused', due_at = NULL")
+    paused = findings(sound_ledger)["mailbox"]
+    sound_ledger.type("mailbox", "pause", "work")
+    by_operator = findings(sound_ledger)["mailbox"]
+
+    assert failing[:2] == ("warn", "work is failing: certificate_refused")
+    assert paused[:2] == ("warn", "work is paused: certificate_refused")
+    assert "--ca FILE" in paused[2]
+    assert paused[2].endswith("then: oncebox mailbox resume work")
+    assert by_operator == (
+        "warn", "work is paused by an operator", "oncebox mailbox resume work"
+    )  # fmt: skip
+    sound_ledger.type("mailbox", "resume", "work")
+    assert findings(sound_ledger)["mailboxes"][0] == "ok"
+
+
 def test_a_source_for_submitted_events_needs_no_secret(sound_ledger: Ledger) -> None:
     sound_ledger.type("source", "add", "shop", "--scheme", "standard-webhooks")
     before = findings(sound_ledger)["source"]

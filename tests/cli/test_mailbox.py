@@ -62,11 +62,28 @@ def test_a_mailbox_is_tested_without_reading_mail(
     words = ("mailbox", "add", "support", url, "--ca", str(pem), "--password", "-")
     ledger.type(*words, stdin=CANARY.encode())
     works = ledger.type("mailbox", "test", "support", "--json")
+    assert ledger.type("mailbox", "test", "support").rows == [["support", "works", "1 folder"]]
     ledger.type(*words[:1], "change", *words[2:], stdin=b"wrong")
     refused = ledger.type("mailbox", "test", "support", "--json")
+    told = ledger.type("mailbox", "test", "support").rows
+    ledger.type("mailbox", "change", "support", url, "--password", "-", stdin=CANARY.encode())
+    untrusted = ledger.type("mailbox", "test", "support").rows
 
+    assert told[0][:3] == ["support", "does not work", "login_refused"]
+    assert "app password" in told[0][3]
+    assert untrusted[0][2] == "certificate_refused"
+    assert "--ca FILE" in untrusted[0][3]
     assert (works.code, works.record["works"], works.record["folders"]) == (0, True, ["INBOX"])
     assert (refused.code, refused.record["code"]) == (1, "login_refused")
+
+
+def test_a_change_without_the_url_says_that_it_replaces_everything(ledger: Ledger) -> None:
+    add(ledger)
+    refused = ledger.type("mailbox", "change", "support", "--poll-every", "90s")
+
+    assert refused.code == 2
+    assert "replaces the whole configuration: give the URL" in refused.err
+    assert ledger.type("mailbox", "show", "support", "--json").record["poll_every"] == 60
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,17 @@ def test_a_killed_parent_takes_its_child_along(services: Services) -> None:
     pytest.fail("it lives on")
 
 
+def test_a_service_that_was_killed_is_started_again_while_its_child_still_stops(
+    services: Services,
+) -> None:
+    services.set("ONCEBOX_HTTP__DRAIN", "2")
+    killed = services.serve()
+    killed.child.kill()
+    again = services.serve(port=str(urlsplit(killed.url).port))
+
+    assert again.url == killed.url
+
+
 @pytest.mark.parametrize("role", ["all", "worker"])
 def test_mail_is_read_without_any_handler(services: Services, role: str) -> None:
     services.serve("--role", role)

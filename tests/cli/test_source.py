@@ -25,7 +25,9 @@ def add(ledger: Ledger, name: str = "stripe", *options: str) -> Any:
     return answer.record
 
 
-def test_an_unset_variable_is_warned_of(bare: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_said_that_the_service_reads_a_variable_in_its_own_environment(
+    bare: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOOK_SECRET", CANARY)
     scheme = ("source", "add", "shop", "--scheme", "github")
     unset = bare.type(*scheme, "--secret", "env:UNSET_SECRET")
@@ -33,10 +35,29 @@ def test_an_unset_variable_is_warned_of(bare: Ledger, monkeypatch: pytest.Monkey
     known = bare.type("source", "secret", "add", "shop", "--secret", "env:HOOK_SECRET")
 
     assert [unset.code, second.code, known.code] == [0, 0, 0]
-    warning = "is not set in this process; it must be set for the service"
-    assert unset.err == f"warning: UNSET_SECRET {warning}\n"
-    assert second.err == f"warning: UNSET_TOO {warning}\n"
-    assert known.err == ""
+    where = "in its own environment: set it before oncebox serve, or give the secret with"
+    assert unset.err == f"note: the service reads UNSET_SECRET {where} --secret -\n"
+    assert second.err == f"note: the service reads UNSET_TOO {where} --secret -\n"
+    assert known.err == f"note: the service reads HOOK_SECRET {where} --secret -\n"
+    assert "UNSET_SECRET is not set in the environment of this command" in unset.out
+
+
+def test_a_missing_secret_beside_one_that_works_is_told_apart(bare: Ledger) -> None:
+    scheme = ("source", "add", "shop", "--scheme", "github")
+    unready = bare.type(*scheme, "--secret", "env:UNSET_SECRET")
+    bare.type("source", "secret", "add", "shop", "--secret", "-", stdin=b"s3cret")
+    changed = bare.type("source", "set", "shop", "--rate", "5")
+    (trouble,) = show(bare, "shop")["troubles"]
+    doctor = bare.type("doctor", "--json").records
+    (told,) = [each for each in doctor if each["check"] == "source"]
+
+    assert unready.rows[0][2] == "unready"
+    assert changed.rows[0][2] == "ready"
+    assert "its other secrets work" in changed.out
+    assert f"oncebox source secret retire shop {trouble['secret']}" in trouble["message"]
+    assert told["message"] == "shop is ready, but not all of its secrets are known"
+    bare.type("source", "secret", "retire", "shop", trouble["secret"])
+    assert show(bare, "shop")["troubles"] == []
 
 
 def test_a_mistyped_scheme_gets_a_suggestion(bare: Ledger) -> None:

@@ -438,7 +438,9 @@ def test_a_mailbox_has_a_name_that_no_webhook_source_has(
 ) -> None:
     with Client(service.url, service.key) as client:
         client.sources.add(NAME, "none", allow_unsigned=True, mode="pull")
-    with pytest.raises(OnceboxError, match="webhook source of this name"):
+    with pytest.raises(
+        OnceboxError, match=f"mailbox {NAME}: there is a webhook source of this name"
+    ):
         run(speaker, service, Api("a"))
 
 

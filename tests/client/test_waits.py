@@ -184,7 +184,7 @@ def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
         "no matching code arrived within 0.2 s",
         (
             "inb_1 (active, attempt signup-42): 2 messages inspected, last number 7; "
-            "SMTP received mail for it"
+            "mail arrived for it"
         ),
         "  msg_1 (number 6): sender_not_allowed",
         "  msg_2 (number 7): no_code",

@@ -20,6 +20,7 @@ from oncebox.errors import http as http_errors
 from oncebox.errors import mail as mail_errors
 from oncebox.errors import sends as send_errors
 from oncebox.mail.limits import WARNING_MEANINGS
+from oncebox.mailboxes.failures import IMAP_FAILURES
 from oncebox.model import attempts
 from oncebox.model.attempts import ActionState
 from oncebox.model.deliveries.delivery import TRANSITIONS, DeliveryState
@@ -75,7 +76,8 @@ def pages() -> dict[Path, str]:
     from tests.docs import reference_mcp  # noqa: PLC0415 - it is written with what is below
 
     names = (
-        "concepts", "duplicates", "extraction", "inbound-webhooks", "inboxes", "mail-senders",
+        "concepts", "duplicates", "extraction", "imap", "inbound-webhooks", "inboxes",
+        "mail-senders",
     )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
@@ -149,6 +151,7 @@ def _with_tables(page: str) -> str:
         "artifact_conflicts": lambda: _codes(CONFLICTS),
         "artifact_warnings": lambda: _codes(artifact.ARTIFACT_WARNINGS),
         "inbound_answers": _inbound_answers,
+        "imap_failures": _imap_failures,
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
 
@@ -162,6 +165,11 @@ def _inbound_answers() -> str:
         shown = (str(status) if status else "closed" for status in statuses)
         rows.append((each.title, answers.meaning, *shown))
     return _table(head, rows)
+
+
+def _imap_failures() -> str:
+    rows = ((", ".join(f"`{code}`" for code in codes), told) for codes, told in IMAP_FAILURES)
+    return _table(("code", "meaning and remedy"), rows)
 
 
 def _warnings() -> str:

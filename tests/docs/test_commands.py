@@ -21,6 +21,7 @@ from oncebox.workers.deliveries.once import Once
 from tests.docs.page import blocks
 from tests.docs.reader import Reader, run_awaiting
 from tests.docs.reference import DOCS
+from tests.support import certificates
 
 CODE = (
     b"From: Shop <no-reply@shop.example>\r\nTo: ann@oncebox.test\r\nSubject: Your code\r\n"
@@ -52,6 +53,17 @@ def test_the_commands_about_keys_for_agents(reader: Reader) -> None:
     _install, keys = blocks(DOCS / "mcp.md", "sh")
 
     assert reader.type(keys).count("obx_") == 2
+
+
+def test_the_command_about_an_imap_server_with_a_certificate_of_its_own(reader: Reader) -> None:
+    (add,) = blocks(DOCS / "imap.md", "sh")
+    certificates.make(reader.folder)
+    text = (reader.folder / "certificate.pem").read_text()
+    (reader.folder / "ca.pem").write_text(text[text.index("-----BEGIN CERTIFICATE") :])
+    (reader.folder / "password").write_text("s3cret")
+    (inbox,) = reader.ids("inbox", "new", "--attempt", "a-1")
+
+    assert "ann at mail.example.com" in reader.type(add, inb=inbox)
 
 
 def test_the_commands_about_mail_by_webhook(reader: Reader) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from oncebox.mailboxes.declared_mailboxes import read_declared
+from oncebox.mailboxes.failures import REMEDIES
 from oncebox.mailboxes.imap_config import ImapConfig
 from oncebox.settings_loading import load_settings
 from tests.docs.page import blocks
@@ -14,6 +15,7 @@ from tests.project.tree import PACKAGE, ROOT
 
 PAGE = (ROOT / "docs" / "imap.md").read_text()
 _CODE = re.compile(r'MailboxFailure\(\s*"([a-z_]+)"|"([a-z]+_(?:refused|unavailable|closed))"')
+_ROW = re.compile(r"`([a-z_]+)`")
 #: a word of OAuth, which becomes a code of ours
 _FOREIGN = {"temporarily_unavailable"}
 
@@ -34,6 +36,19 @@ def test_the_page_names_every_failure() -> None:
 
     assert len(codes) > 15
     assert {code for code in codes - _FOREIGN if f"`{code}`" not in PAGE} == set()
+
+
+def test_every_failure_on_the_pages_has_its_remedy_in_the_code() -> None:
+    apis = (DOCS / "reference" / "mailbox-apis.md").read_text().partition("## Failures")[2]
+    codes = {
+        code
+        for line in apis.splitlines()
+        if line[:1] == "|"
+        for code in _ROW.findall(line.split(" | ")[0])
+    }
+
+    assert len(codes) > 12
+    assert codes - REMEDIES.keys() == set()
 
 
 def test_the_mailbox_in_the_settings_file_is_one(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_page_runs_from_top_to_bottom(
         "6 shop.example", "2", "True", "no matching code arrived within 1 s (sender bank.example)",
     ]  # fmt: skip
     assert out[4].endswith(
-        "(active, attempt signup-43): 1 message inspected, last number 1; SMTP received mail for it"
+        "(active, attempt signup-43): 1 message inspected, last number 1; mail arrived for it"
     )
     assert out[5].endswith("(number 1): sender_not_allowed (shop.example; allowed: bank.example)")
 

@@ -63,7 +63,7 @@ def _read_mailbox(tmp_path: Path, services: Services, dovecot: Dovecot, inbox: I
     for printed, real in typed.items():
         block = block.replace(printed, real)
     added, tested, _ = (oncebox(services, *line.split()[1:]) for line in block.splitlines())
-    assert added.split("\t")[:3] == ["support", "added", "imap"]
+    assert added.split("\t")[:3] == ["work", "added", "imap"]
     assert "works" in tested
     for _ in until(30):
         if "\treading\t" in oncebox(services, "mailbox", "list"):

@@ -31,7 +31,9 @@ def fetch_secret(typed: str) -> str:
     """
     text = options.read_secret(typed)
     sources.check_secret(text)
-    return sources.resolve_reference(text, os.environ) if sources.is_reference(text) else text
+    if not sources.is_reference(text):
+        return text
+    return sources.resolve_reference(text, os.environ, sources.COMMAND)
 
 
 def read_pem(path: Path) -> str:

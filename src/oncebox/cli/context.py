@@ -123,9 +123,11 @@ def _check_database_exists(settings: "Settings") -> None:
 
 
 async def _with_components(settings: "Settings", work: Callable[["Components"], Awaitable[R]]) -> R:
+    from oncebox.ledger.admin.sources import COMMAND_ABOUT_SERVICE  # noqa: PLC0415 - as above
     from oncebox.wiring import open_components  # noqa: PLC0415 - as above
 
     components = await open_components(settings)
+    components.process = COMMAND_ABOUT_SERVICE
     try:
         return await work(components)
     finally:

@@ -201,14 +201,14 @@ def read_secret(typed: str) -> str:
     return typed
 
 
-def warn_of_unset_variables(texts: Iterable[str]) -> None:
-    """Print a warning for each secret that refers to a variable this process does not have."""
+def explain_variables(texts: Iterable[str]) -> None:
+    """Print whose environment each variable is read in, since it is not that of the command."""
     for text in texts:
         name = text.removeprefix(_VARIABLE_PREFIX)
-        if text.startswith(_VARIABLE_PREFIX) and not os.environ.get(name):
+        if text.startswith(_VARIABLE_PREFIX):
             click.echo(
-                f"warning: {escape(name)} is not set in this process; it must be set for the "
-                "service",
+                f"note: the service reads {escape(name)} in its own environment: set it before "
+                "oncebox serve, or give the secret with --secret -",
                 err=True,
             )
 

@@ -73,7 +73,9 @@ class Reader:
         from oncebox.ledger.admin import source_cache, sources  # noqa: PLC0415
 
         settings, key = self.settings, self.master_key
-        decrypter = source_cache.SourceDecrypter(key, scheme_lookup())
+        decrypter = source_cache.SourceDecrypter(
+            key, scheme_lookup(), process=sources.COMMAND_ABOUT_SERVICE
+        )
         configured = source_cache.read_configured(settings.sources, settings.tenant, key)
         _, stored = self.read(sources.read_all)
         return source_cache.SourceCatalog.build(decrypter, configured, stored, self.clock())

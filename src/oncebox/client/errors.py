@@ -194,7 +194,7 @@ def _report_lines(reports: "Iterable[WaitReport]") -> Iterable[str]:
         count = each.messages_inspected
         yield (
             f"{each.inbox_id} ({each.state}{attempt}): {count} message{'' if count == 1 else 's'} "
-            f"inspected, last number {each.cursor}; {_smtp_summary(each)}"
+            f"inspected, last number {each.cursor}; {_arrival_summary(each)}"
         )
         if each.warnings:
             yield f"  warning: {', '.join(each.warnings)}"
@@ -215,9 +215,9 @@ def _sender_summary(message: "InspectedMessage") -> str:
     return f" ({message.sender_domain or 'no domain'}; allowed: {', '.join(message.sender_rules)})"
 
 
-def _smtp_summary(report: "WaitReport") -> str:
+def _arrival_summary(report: "WaitReport") -> str:
     if report.unread == 1:
         return "1 mail was accepted and is not processed yet"
     if report.unread:
         return f"{report.unread} mails were accepted and are not processed yet"
-    return "SMTP received mail for it" if report.smtp_saw else "SMTP received no mail for it"
+    return "mail arrived for it" if report.smtp_saw else "no mail arrived for it"

@@ -37,7 +37,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   └── BodyTooLarge
     ├── NotFound
     │   ├── CursorMismatch            a cursor of another list
-    │   └── SourceUnknown             nothing can be submitted to it
+    │   └── SourceUnknown             nothing can be sent to it
     ├── CursorTooOld                  its events were deleted
     ├── StateConflict                 not possible in its present state
     ├── LeaseLost                     another worker owns the work now
@@ -276,7 +276,7 @@ class NotFound(OnceboxError):
 
 
 class SourceUnknown(NotFound):
-    """There is no source of that name."""
+    """There is no source of that name or address."""
 
     code = "source_unknown"
 

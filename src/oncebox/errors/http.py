@@ -198,7 +198,7 @@ class SourcePaused(RequestRefused):
 
 
 class SourceNotReady(RequestRefused):
-    """The source cannot verify requests yet; send the request again later."""
+    """The source cannot verify requests yet: oncebox source show NAME and the log say why."""
 
     code = "source_not_ready"
     retry_safe = True

@@ -242,7 +242,7 @@ class WaitReport(msgspec.Struct, frozen=True, kw_only=True):
     messages_inspected: int
     #: the latest of them, oldest first
     seen: list[InspectedMessage]
-    #: whether SMTP has accepted any mail for the inbox
+    #: whether any mail arrived for the inbox, by SMTP, a webhook or a mailbox
     smtp_saw: bool
     #: mails that were accepted and are not parsed yet
     unread: int

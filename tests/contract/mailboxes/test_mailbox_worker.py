@@ -280,6 +280,19 @@ async def test_a_mailbox_that_fails_is_tried_again_and_delays_no_other(house: Ho
     assert metric in house.box.metrics()
 
 
+async def test_a_mailbox_that_is_read_again_after_a_failure_is_logged_once(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "oncebox")
+    server = await house.add()
+    server.faults = [failing("connect_failed")]
+    server.deliver(*letters(5))
+    house.work()
+
+    await house.reads(5)
+    assert sum("mailbox_recovered" in each.message for each in caplog.records) == 1
+
+
 async def test_a_wrong_password_is_tried_three_times_and_then_waits_for_an_operator(
     house: House,
 ) -> None:

@@ -197,7 +197,9 @@ async def test_unknown_paused_and_unready_sources(server: HookServer) -> None:
     paused = await server.post_github({}, path="paused")
     unready = await server.post_github({}, path="unready")
 
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "source_unknown")
+    told = "no source has this address; list them with: oncebox source list"
+    assert unknown.json()["detail"] == told
     for answer in (paused, unready):
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) > 0

@@ -1,4 +1,4 @@
-"""Doctor checks of the database: schema, durability, upkeep, key, sources, overdue work, sends."""
+"""Doctor checks of the database: schema, durability, key, sources, work, sends, mailboxes."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
@@ -25,8 +25,11 @@ from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.inboxes import quotas
 from oncebox.ledger.inboxes.allocation import InboxService
+from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.sends import sends, transports
+from oncebox.mailboxes.failures import REMEDIES
 from oncebox.model.attempts import ActionState
+from oncebox.model.mailboxes.mailbox import PAUSED_BY_OPERATOR, Mailbox
 from oncebox.model.sends.transports import LOG_TRANSPORT, ConfiguredTransport
 from oncebox.model.webhooks.source import WEBHOOK_CHANNEL, SourceEntry
 from oncebox.settings import Settings
@@ -85,7 +88,7 @@ async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
     if key.status is CheckStatus.OK:
         for check in _check_sources(reader):
             yield check
-        for check_work in (_check_deliveries, _check_sends):
+        for check_work in (_check_deliveries, _check_sends, _check_mailboxes):
             for check in reader.read(check_work, reader.settings.tenant, reader.clock()):
                 yield check
         yield _check_quotas(reader)
@@ -220,7 +223,10 @@ def _check_source(reader: Reader, entry: SourceEntry) -> Check:
     name = entry.source.name
     if all(each.is_missing_secret for each in entry.troubles) and _is_submitted(reader, name):
         return ok("source", f"{name} has no secret: it takes submitted events only")
-    return warn("source", f"{name} is {entry.state}", entry.note)
+    message = f"{name} is {entry.state}"
+    if entry.ready:
+        message = f"{message}, but not all of its secrets are known"
+    return warn("source", message, entry.note)
 
 
 def _is_submitted(reader: Reader, source: str) -> bool:
@@ -273,6 +279,25 @@ def _check_sends(tx: Transaction, tenant: str, now: int) -> list[Check]:
         *overdue,
         _expect_none("unknown sends", len(unknown), "oncebox send list --state unknown"),
     ]
+
+
+def _check_mailboxes(tx: Transaction, tenant: str, now: int) -> list[Check]:
+    """Find mailboxes that are not read."""
+    found = mailboxes.of_tenant(tx, tenant)
+    checks = [check for each in found if (check := _check_mailbox(each, now))]
+    return checks or [ok("mailboxes", f"{len(found)} without trouble")]
+
+
+def _check_mailbox(mailbox: Mailbox, now: int) -> Check | None:
+    state, failure = mailbox.state(now), mailbox.failure
+    if state not in {"failing", "paused"}:
+        return None
+    resume = f"oncebox mailbox resume {mailbox.name}"
+    if mailbox.paused == PAUSED_BY_OPERATOR:
+        return warn("mailbox", f"{mailbox.name} is paused by an operator", resume)
+    code = mailbox.paused or failure or ""
+    helps = REMEDIES.get(code, f"see: oncebox mailbox test {mailbox.name}").replace("`", "")
+    return warn("mailbox", f"{mailbox.name} is {state}: {code}", f"{helps}; then: {resume}")
 
 
 def _check_transports(configured: Sequence[ConfiguredTransport], now: int) -> list[Check]:

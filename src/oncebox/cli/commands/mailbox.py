@@ -31,6 +31,7 @@ from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.notifications import MAILBOXES
 from oncebox.mailboxes import mailbox_config as configs
+from oncebox.mailboxes.failures import REMEDIES
 from oncebox.mailboxes.reader import MailboxFailure, MailboxProbe
 from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, MailboxOrigin
 from oncebox.model.mailboxes.mailbox_fields import (
@@ -44,6 +45,8 @@ from oncebox.schemas.mailboxes import mailbox_schema
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KINDS = [str(each) for each in MailboxKind if each is not MailboxKind.PROGRAM]
+#: those that need a URL; without a kind it is imap
+_KINDS_WITH_URL = (None, "imap", "jmap")
 
 #: flag, click parameters, help
 _OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -145,7 +148,13 @@ def add(
     _change_mailbox(call, write, "added", {"tenant": tenant, "who": who, "why": why}, create=True)
 
 
-@click.command("change")
+@click.command(
+    "change",
+    epilog=examples(
+        "oncebox mailbox change support imaps://ann@imap.example.com:9993 \\",
+        "    --password file:password --ca ca.pem --inbox inb_…",
+    ),
+)
 @click.argument("name")
 @click.argument("url", required=False)
 @mailbox_options
@@ -163,7 +172,15 @@ def change(
     why: str,
     **typed: Any,
 ) -> None:
-    """Replace the whole configuration of a mailbox; its cursor stays."""
+    """Replace the whole configuration of a mailbox; its cursor stays.
+
+    What is not given gets its default: give the URL, the password and all other options again.
+    """
+    if url is None and typed["kind"] in _KINDS_WITH_URL:
+        raise click.UsageError(
+            "change replaces the whole configuration: give the URL, the password and all other "
+            "options again"
+        )
     draft = _draft(name, url, typed)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> Mailbox:
@@ -225,12 +242,14 @@ def test(call: CommandContext, *, name: str, tenant: str | None) -> int:
 
 def _print_probe(call: CommandContext, name: str, probed: MailboxProbe | MailboxFailure) -> int:
     if isinstance(probed, MailboxFailure):
-        record = {"name": name, "works": False, "code": probed.code}
-        call.out.result(record, name, "does not work", probed.code)
+        remedy = REMEDIES.get(probed.code, "").replace("`", "")
+        record = {"name": name, "works": False, "code": probed.code, "remedy": remedy}
+        call.out.result(record, name, "does not work", probed.code, remedy)
         return failures.ERROR
-    folders = f"{len(probed.folders)} folders" if probed.folders else "logged in"
+    count = len(probed.folders)
+    folders = f"{count} folder{'' if count == 1 else 's'}" if count else "logged in"
     record = {"name": name, "works": True, **msgspec.to_builtins(probed)}
-    call.out.result(record, name, "works", folders, " ".join(probed.capabilities))
+    call.out.result(record, name, "works", folders)
     return failures.OK
 
 

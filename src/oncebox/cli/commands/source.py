@@ -225,7 +225,7 @@ def add(
         )
 
     _change_source(call, name, change, "added", create=True, **audited)
-    options.warn_of_unset_variables(secrets)
+    options.explain_variables(secrets)
 
 
 @click.command(
@@ -317,7 +317,10 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
 @tenant_option
 @with_context
 def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
-    """Show a source without its secrets."""
+    """Show a source without its secrets.
+
+    References to variables are resolved in the environment of this command.
+    """
     with call.reader() as reader:
         sources, owner = reader.sources(), tenant_of(reader, tenant)
     entry, secrets = require_source(sources.find(owner, name)), sources.secrets(owner, name)
@@ -385,7 +388,7 @@ def add_secret(call: CommandContext, /, *, name: str, typed: str, **audited: Any
     secret, source = call.run(work)
     record = {**_secret_record(secret), "source": name, "state": source.state}
     call.out.result(record, secret.id, "added", source.state, source.note, name=secret.id)
-    options.warn_of_unset_variables([typed])
+    options.explain_variables([typed])
 
 
 @click.command("list")

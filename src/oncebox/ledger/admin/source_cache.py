@@ -17,7 +17,7 @@ import msgspec
 
 from oncebox.core.encryption import MasterKey
 from oncebox.db.database import Database
-from oncebox.errors import ConfigInvalid, NotFound, OnceboxError, SecretUnavailable
+from oncebox.errors import ConfigInvalid, OnceboxError, SecretUnavailable, SourceUnknown
 from oncebox.errors.http import SourceNotReady, SourcePaused
 from oncebox.ledger.admin import sources
 from oncebox.ledger.admin.sources import StoredSecret, StoredSource
@@ -113,6 +113,8 @@ class SourceDecrypter:
     master_key: MasterKey
     schemes: SchemeLookup
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    #: whose environment it is
+    process: str = sources.SERVICE
 
     def decrypt(self, stored: StoredSource, origin: SourceOrigin, now: int) -> SourceEntry:
         """Return a stored source with its active secrets decrypted, and what is wrong with it."""
@@ -127,6 +129,8 @@ class SourceDecrypter:
             )
         except ConfigInvalid as error:
             return _unreadable(stored, origin, error)
+        if secrets:
+            troubles = [_beside_others(each, stored.name, origin) for each in troubles]
         trouble = self._missing_secret(source, any_trouble=bool(troubles))
         if trouble is not None:
             troubles.append(trouble)
@@ -145,7 +149,11 @@ class SourceDecrypter:
             try:
                 decrypted.append(
                     sources.decrypt_secret(
-                        secret, tenant=tenant, master_key=self.master_key, environ=self.environ
+                        secret,
+                        tenant=tenant,
+                        master_key=self.master_key,
+                        environ=self.environ,
+                        process=self.process,
                     )
                 )
             except OnceboxError as error:
@@ -237,12 +245,13 @@ class SourceCache(PeriodicRefresh):
         written: Sequence[StoredSource] = (),
         schemes: SchemeLookup,
         environ: Mapping[str, str] = os.environ,
+        process: str = sources.SERVICE,
         every: float = REFRESH_SECONDS,
     ) -> None:
         """Begin with ``written`` (of ``read_configured``); ``refresh`` adds the database's."""
         super().__init__("sources", telemetry, every=every)
         self._database = database
-        self._decrypter = SourceDecrypter(master_key, schemes, environ)
+        self._decrypter = SourceDecrypter(master_key, schemes, environ, process)
         self._revision: str | None = None
         self._catalog = SourceCatalog(written, (), {}, {})
         #: compiled sources by public id; removed when their source changes
@@ -254,14 +263,14 @@ class SourceCache(PeriodicRefresh):
     def at(self, public_id: str, compile_: Callable[[Source], Compiled]) -> Compiled:
         """Return the compiled source of ``/in/{public_id}``; each change is compiled once.
 
-        Raises: NotFound, SourcePaused, SourceNotReady.
+        Raises: SourceUnknown, SourcePaused, SourceNotReady.
         """
         found: Compiled | None = self._compiled.get(public_id)
         if found is not None:
             return found
         entry = self.by_public_id(public_id)
         if entry is None:
-            raise NotFound
+            raise SourceUnknown("no source has this address; list them with: oncebox source list")
         if entry.state is not SourceState.READY:
             raise SourcePaused if entry.state is SourceState.PAUSED else SourceNotReady
         try:
@@ -323,6 +332,7 @@ class SourceCache(PeriodicRefresh):
                         state=str(entry.state),
                         code=trouble.code,
                         secret=trouble.secret,
+                        reason=trouble.message,
                     )
         before, self._catalog = self._catalog.by_public_id, catalog
         self._compiled = {
@@ -349,6 +359,15 @@ def _hidden(entry: SourceEntry) -> SourceEntry:
     trouble = SourceTrouble(ConfigInvalid.code, message)
     troubles = entry.troubles if trouble in entry.troubles else (*entry.troubles, trouble)
     return SourceEntry(source=entry.source, origin=entry.origin, ready=False, troubles=troubles)
+
+
+def _beside_others(trouble: SourceTrouble, name: str, origin: SourceOrigin) -> SourceTrouble:
+    """Return the trouble of one secret of a source that others work for."""
+    message = f"{trouble.message}; its other secrets work"
+    if origin is SourceOrigin.DATABASE:
+        remedy = f"oncebox source secret retire {name} {trouble.secret}"
+        message = f"{message}, and if this one is not needed: {remedy}"
+    return msgspec.structs.replace(trouble, message=message)
 
 
 def _unreadable(stored: StoredSource, origin: SourceOrigin, error: ConfigInvalid) -> SourceEntry:

@@ -185,6 +185,13 @@ def _json(table: dict[str, Any]) -> str:
     return msgspec.json.encode(table).decode()
 
 
+#: processes that look up variables, each with what to do if one is not set
+SERVICE = "the service; set it, and start the service again"
+COMMAND = "this command; set it"
+COMMAND_ABOUT_SERVICE = (
+    "this command; the service reads it in its own: set it there before oncebox serve"
+)
+
 _ENV, _FILE = "env:", "file:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: the longest secret, in characters or bytes; a certificate fits
@@ -231,11 +238,16 @@ def encrypt_secret(
 
 
 def decrypt_secret(
-    stored: StoredSecret, *, tenant: str, master_key: MasterKey, environ: Mapping[str, str]
+    stored: StoredSecret,
+    *,
+    tenant: str,
+    master_key: MasterKey,
+    environ: Mapping[str, str],
+    process: str = SERVICE,
 ) -> SourceSecret:
     """Return a secret with its value."""
     if stored.reference is not None:
-        value = resolve_reference(stored.reference, environ)
+        value = resolve_reference(stored.reference, environ, process)
     elif stored.ciphertext is not None:
         aad = secret_aad(tenant, stored.id)
         value = master_key.decrypt(stored.ciphertext, bound_to=aad, purpose=SOURCE_SECRET).decode()
@@ -250,16 +262,17 @@ def decrypt_secret(
     )
 
 
-def resolve_reference(reference: str, environ: Mapping[str, str]) -> str:
-    """Return the secret a reference points to, without white space around it."""
+def resolve_reference(reference: str, environ: Mapping[str, str], process: str = SERVICE) -> str:
+    """Return the secret a reference points to, without white space around it.
+
+    Raises: SecretUnavailable, naming the process and what helps.
+    """
     if reference.startswith(_FILE):
         return _from_file(Path(reference.removeprefix(_FILE)))
     name = reference.removeprefix(_ENV)
     value = environ.get(name, "").strip()
     if not value:
-        raise SecretUnavailable(
-            f"the variable {name} is not set in the environment of this process; set it"
-        )
+        raise SecretUnavailable(f"the variable {name} is not set in the environment of {process}")
     return value
 
 

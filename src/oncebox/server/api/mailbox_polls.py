@@ -193,7 +193,8 @@ def _check_new_name(call: ApiCall) -> None:
     _check_key(call)
     if call.components.sources.find(call.tenant, name) is not None:
         raise StateConflict(
-            "there is a webhook source of this name; choose another one for the mailbox"
+            f"mailbox {name}: there is a webhook source of this name; choose another one for the "
+            "mailbox"
         )
 
 

@@ -25,7 +25,8 @@ _STOP_POLL = 0.02
 _LAST_ANSWERS_WITHIN = 0.5
 
 _REASONS = {
-    errno.EADDRINUSE: "another program listens there; stop it, or choose another port",
+    errno.EADDRINUSE: "another program listens there, or an earlier Oncebox is still stopping; "
+    "stop it, or choose another port",
     errno.EADDRNOTAVAIL: "this machine has no such address",
     errno.EACCES: "ports below 1024 need special rights; choose a higher one",
 }
@@ -121,6 +122,11 @@ def listen(host: str, port: int) -> list[socket.socket]:
                 each.close()
             raise _unavailable(host, port, error) from error
     return sockets
+
+
+def is_taken(error: ListenAddressUnavailable) -> bool:
+    """Say whether ``listen`` failed because somebody listens there."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
 
 
 def _bind(family: int, address: tuple[Any, int]) -> socket.socket:

@@ -374,6 +374,14 @@ class MailboxWorker:
         telemetry.mailbox_mails.labels(kind, "unrouted").inc(unrouted)
         if stored.replays:
             telemetry.cursor_replays.labels("mailboxes").inc(stored.replays)
+        if mailbox.failures and stored.cursor_version == mailbox.cursor_version + 1:
+            telemetry.log.info(
+                "mailbox_recovered",
+                mailbox=mailbox.name,
+                tenant=mailbox.tenant,
+                failures=mailbox.failures,
+                cursor_version=stored.cursor_version,
+            )
         if page.resync is not None:
             telemetry.log.info(
                 "mailbox_resync",
