@@ -232,7 +232,7 @@ async def test_a_server_whose_clock_was_ahead_for_a_while_hides_no_later_mail() 
     async with MailboxServer(FakeMailpit(now=theirs)) as server:
         reader = PEER["mailpit"].reader(server.url, now=own)
         store = Store()
-        ids = []
+        ids: list[str] = []
         for ahead in (0, 3_600_000, 0, 0):
             own.at += 60_000
             theirs.at = own.at + ahead

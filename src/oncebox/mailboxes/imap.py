@@ -19,7 +19,7 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.core.clock import Clock
-from oncebox.mailboxes.access_tokens import AccessTokens
+from oncebox.mailboxes.access_tokens import AccessTokens, KeepRefreshToken, keep_nothing
 from oncebox.mailboxes.imap_config import ImapConfig, check_imap_config, trusted_certificates
 from oncebox.mailboxes.imap_connection import (
     CommandRefused,
@@ -97,6 +97,7 @@ class ImapReader:
         tls: ssl.SSLContext | None = None,
         now: Clock = clock.system,
         lasting: float = 60.0,
+        on_new_refresh_token: KeepRefreshToken = keep_nothing,
     ) -> None:
         """Configure only; ``tls`` replaces the trusted certificates.
 
@@ -108,7 +109,9 @@ class ImapReader:
         check_imap_config(config)
         self._config = config
         self._tls = tls or trusted_certificates(config.ca)
-        self._own_tokens = AccessTokens(config.token) if config.token and not tokens else None
+        self._own_tokens = None
+        if config.token is not None and tokens is None:
+            self._own_tokens = AccessTokens(config.token, on_new_refresh_token=on_new_refresh_token)
         self._tokens = tokens or self._own_tokens
         self._now = now
         self._lasting = lasting

@@ -141,7 +141,7 @@ class Workers:
         )
         return MailboxWorker(
             components.ledger,
-            partial(open_mailbox, components.mailbox_cipher),
+            partial(open_mailbox, components.ledger, components.mailbox_cipher),
             router,
             self._telemetry,
             self._settings.mailbox_worker,
