@@ -10,6 +10,7 @@ from oncebox.testing.imap import ScriptedImap
 from tests.cli.ledger import Answer, Ledger
 from tests.mailboxes.test_rest import TABLE
 from tests.support import certificates
+from tests.support.token_endpoint import rotating_tokens
 
 CANARY = "CANARYPASSWORD"
 
@@ -84,6 +85,26 @@ def test_a_change_without_the_url_says_that_it_replaces_everything(ledger: Ledge
     assert refused.code == 2
     assert "replaces the whole configuration: give the URL" in refused.err
     assert ledger.type("mailbox", "show", "support", "--json").record["poll_every"] == 60
+
+
+def test_a_test_stores_the_refresh_token_that_replaced_the_one_before(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    server, _ = certificates.make(tmp_path)
+    pem = tmp_path / "ca.pem"
+    text = (tmp_path / "certificate.pem").read_text()
+    pem.write_text(text[text.index("-----BEGIN CERTIFICATE") :])
+    with (
+        rotating_tokens() as endpoint,
+        ScriptedImap(tls=server, implicit_tls=True, tokens={"key"}) as imap,
+    ):
+        url = f"imaps://ann@127.0.0.1:{imap.port}"
+        words = ("mailbox", "add", "support", url, "--ca", str(pem), "--client-id", "app")
+        ledger.type(*words, "--token-url", endpoint.url, "--refresh-token", "-", stdin=b"refresh-1")
+        tested = [ledger.type("mailbox", "test", "support") for _ in range(2)]
+
+    assert [each.code for each in tested] == [0, 0]
+    assert endpoint.accepted == ["refresh-1", "refresh-2"]
 
 
 @pytest.mark.parametrize(

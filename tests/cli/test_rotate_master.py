@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -101,3 +102,78 @@ def test_a_key_that_the_operator_sets_stays_until_the_new_one_is_set(
     assert "master_key_wrong" in wrong.err
     assert key_id(file) in wrong.err
     assert old not in wrong.err
+
+
+# a database that was restored to the middle of a rotation
+
+
+def restored_in_the_middle(bare: Ledger, beside: Path, tmp_path: Path) -> Path:
+    """Return the key that the restored database is being rotated to; that of before is in use."""
+    faults.arm("rotation.begun:1:raise")
+    with pytest.raises(faults.InjectedFault):
+        bare.type("key", "rotate-master")
+    faults.disarm()
+    archive, target = tmp_path / "middle.tar", tmp_path / "target.key"
+    assert bare.type("backup", str(archive)).code == 0
+    old = key_id(beside)
+    assert bare.type("key", "rotate-master").code == 0
+    shutil.copy(beside, target)
+    shutil.copy(beside.with_name(f"oncebox.key.{old}"), beside)  # as restore asks
+    assert bare.type("restore", str(archive), "--force").code == 0
+    return target
+
+
+def stray_draft(beside: Path) -> Path:
+    """Make a new key that no rotation has begun for."""
+    draft = beside.with_name("oncebox.key.new")
+    draft.write_text(base64.b64encode(bytes([9] * 32)).decode())
+    return draft
+
+
+def test_a_rotation_that_has_begun_goes_on_with_its_own_key_only_and_makes_no_other(
+    bare: Ledger, beside: Path, tmp_path: Path
+) -> None:
+    target = restored_in_the_middle(bare, beside, tmp_path)
+    other = tmp_path / "other.key"
+    other.write_text(base64.b64encode(bytes([8] * 32)).decode())
+    refused = bare.type("key", "rotate-master")
+    wrong = bare.type("key", "rotate-master", "--new-key-file", str(other))
+    left = beside.with_name("oncebox.key.new").exists()
+    answer = bare.type("key", "rotate-master", "--new-key-file", str(target), "--json")
+
+    assert (refused.code, wrong.code, left) == (1, 1, False)
+    assert "master_key_rotating" in refused.err
+    for each in (refused, wrong):
+        assert "--new-key-file" in each.err
+        assert key_id(target) in each.err
+    assert (answer.code, answer.record["finished"]) == (0, True)
+    assert key_id(beside) == key_id(target) == answer.record["master_key_id"]
+    assert suppressed(bare) == ADDRESS
+
+
+def test_the_key_of_a_rotation_takes_the_place_of_a_stray_one_which_is_kept(
+    bare: Ledger, beside: Path, tmp_path: Path
+) -> None:
+    target = restored_in_the_middle(bare, beside, tmp_path)
+    stray = key_id(stray_draft(beside))
+    refused = bare.type("key", "rotate-master")
+    answer = bare.type("key", "rotate-master", "--new-key-file", str(target))
+
+    assert "master_key_rotating" in refused.err
+    assert answer.code == 0, answer.err
+    assert key_id(beside) == key_id(target)
+    assert key_id(beside.with_name(f"oncebox.key.{stray}")) == stray
+    assert suppressed(bare) == ADDRESS
+
+
+def test_a_finished_rotation_leaves_the_key_that_opens_the_database(
+    bare: Ledger, beside: Path, tmp_path: Path
+) -> None:
+    target = restored_in_the_middle(bare, beside, tmp_path)
+    stray_draft(beside)
+    shutil.copy(target, beside)  # both keys open the database
+    answer = bare.type("key", "rotate-master", "--json")
+
+    assert (answer.code, answer.record["finished"]) == (0, True)
+    assert key_id(beside) == key_id(target) == answer.record["master_key_id"]
+    assert suppressed(bare) == ADDRESS

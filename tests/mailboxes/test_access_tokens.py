@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from oncebox.errors import ConfigInvalid
+from oncebox.errors import ConfigInvalid, StoreUnavailable
 from oncebox.mailboxes.access_tokens import (
     AccessTokens,
     TokenCommand,
@@ -136,7 +136,11 @@ async def test_a_new_refresh_token_is_used_and_reported(endpoint: Endpoint) -> N
     told: list[str] = []
     endpoint.body = b'{"access_token": "t", "expires_in": 10, "refresh_token": "refresh-2"}'
     watch = Watch()
-    tokens = AccessTokens(endpoint.source(), steady=watch, on_new_refresh_token=told.append)
+
+    async def keep(refresh_token: str) -> None:
+        told.append(refresh_token)
+
+    tokens = AccessTokens(endpoint.source(), steady=watch, on_new_refresh_token=keep)
     await tokens.get()
     watch.now += 60
     await tokens.get()
@@ -144,6 +148,45 @@ async def test_a_new_refresh_token_is_used_and_reported(endpoint: Endpoint) -> N
 
     assert told == ["refresh-2"]
     assert [each["refresh_token"] for each in endpoint.requests] == [["refresh-1"], ["refresh-2"]]
+
+
+async def test_an_access_token_is_not_used_before_the_new_refresh_token_is_stored(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body = b'{"access_token": "t", "refresh_token": "refresh-2"}'
+    stored: list[str] = []
+
+    async def keep(refresh_token: str) -> None:
+        stored.append(refresh_token)
+        if len(stored) == 1:
+            raise StoreUnavailable
+
+    tokens = AccessTokens(endpoint.source(), steady=Watch(), on_new_refresh_token=keep)
+    with pytest.raises(StoreUnavailable):
+        await tokens.get()
+    assert await tokens.get() == "t"
+    await tokens.close()
+
+    assert stored == ["refresh-2"] * 2
+    assert endpoint.requests[-1]["refresh_token"] == ["refresh-2"]
+
+
+async def test_a_refresh_that_has_begun_is_stored_though_its_tokens_are_closed(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.body = b'{"access_token": "t", "refresh_token": "refresh-2"}'
+    stored: list[str] = []
+
+    async def keep(refresh_token: str) -> None:
+        stored.append(refresh_token)
+
+    tokens = AccessTokens(endpoint.source(), steady=Watch(), on_new_refresh_token=keep)
+    caller = asyncio.ensure_future(tokens.get())
+    await asyncio.sleep(0)
+    caller.cancel()
+    await tokens.close()
+
+    assert stored == ["refresh-2"]
 
 
 @pytest.mark.parametrize(

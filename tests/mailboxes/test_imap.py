@@ -410,6 +410,58 @@ async def test_a_mail_the_server_cannot_read_is_tried_again_and_then_skipped(
     assert [each.raw for each in mails] == [mail(1), mail(2)]
 
 
+@pytest.mark.parametrize("body", [b'""', b"{0}\r\n"])
+async def test_an_empty_body_of_a_mail_that_has_a_size_is_tried_again_and_then_skipped(
+    imap: ScriptedImap, body: bytes
+) -> None:
+    for number in range(2):
+        imap.add(mail(number, 500))
+    empty = b"* 1 FETCH (UID 1 BODY[] " + body + b")\r\n%TAG% OK done\r\n"
+    codes = []
+    async with opened(imap) as reader:
+        for _ in range(2):
+            imap.script(*[sends(ImapStep.BODY, empty)] * 2)
+            codes.append((await failure_of(reader)).code)
+        mails, _ = await read_all(reader)
+
+    assert codes == ["mail_refused", "mail_refused"]
+    assert [each.raw for each in mails] == [mail(0, 500), mail(1, 500)]
+
+
+async def test_mail_before_one_whose_body_is_empty_is_read(imap: ScriptedImap) -> None:
+    for number in range(3):
+        imap.add(mail(number))
+    whole = b"".join(
+        b"* %d FETCH (UID %d BODY[] {%d}\r\n%s)\r\n" % (uid, uid, len(body), body)
+        for uid, body in ((1, mail(0)), (2, b""), (3, mail(2)))
+    )
+    empty = b'* 2 FETCH (UID 2 BODY[] "")\r\n%TAG% OK done\r\n'
+    imap.script(sends(ImapStep.BODY, whole + b"%TAG% OK done\r\n"))
+    async with opened(imap) as reader:
+        page = await reader.fetch(None, LIMITS)
+        for _ in range(2):
+            imap.script(*[sends(ImapStep.BODY, empty)] * 2)
+            with pytest.raises(MailboxFailure, match="mail_refused"):
+                await reader.fetch(page.cursor, LIMITS)
+        imap.script(*[sends(ImapStep.BODY, empty)] * 2)
+        rest = await reader.fetch(page.cursor, LIMITS)
+        last, _ = await read_all(reader, rest.cursor)
+
+    assert [each.raw for each in page.mails] == [mail(0)]
+    assert [(each.provider_id, each.code) for each in rest.skipped] == [
+        ("imap:INBOX:1:2", "unreadable")
+    ]
+    assert [each.raw for each in last] == [mail(2)]
+
+
+async def test_a_mail_without_a_byte_is_empty(imap: ScriptedImap) -> None:
+    imap.add(b"")
+    async with opened(imap) as reader:
+        mails, _ = await read_all(reader)
+
+    assert [each.raw for each in mails] == [b""]
+
+
 async def test_a_microsoft_server_says_how_long_to_wait(imap: ScriptedImap) -> None:
     text = b"%TAG% BAD Request is throttled. Suggested Backoff Time: 2500 milliseconds\r\n"
     imap.script(sends(ImapStep.SEARCH, text))

@@ -227,6 +227,38 @@ async def test_mail_that_appears_late_with_an_old_time_is_found() -> None:
     assert sorted(store.given[1:]) == sorted(f"rest:{id_}" for id_ in (late, future, after))
 
 
+async def test_a_server_whose_clock_was_ahead_for_a_while_hides_no_later_mail() -> None:
+    theirs, own = FakeClock(), FakeClock()
+    async with MailboxServer(FakeMailpit(now=theirs)) as server:
+        reader = PEER["mailpit"].reader(server.url, now=own)
+        store = Store()
+        ids: list[str] = []
+        for ahead in (0, 3_600_000, 0, 0):
+            own.at += 60_000
+            theirs.at = own.at + ahead
+            ids.append(server.api.deliver(mail(len(ids))))
+            await drain(reader, store)
+        await reader.close()
+
+    assert store.given == [f"rest:{id_}" for id_ in ids]
+
+
+async def test_reading_from_now_on_misses_nothing_when_the_clock_of_a_server_was_ahead() -> None:
+    own = FakeClock()
+    theirs = FakeClock(own.at + 3_600_000)
+    async with MailboxServer(FakeMailpit(now=theirs)) as server:
+        reader = PEER["mailpit"].reader(server.url, now=own, since="now")
+        store = Store()
+        await drain(reader, store)
+        own.at += 60_000
+        theirs.at = own.at
+        new = server.api.deliver(mail(1))
+        await drain(reader, store)
+        await reader.close()
+
+    assert store.given == [f"rest:{new}"]
+
+
 async def test_a_list_that_cannot_be_filtered_is_not_read_to_its_end() -> None:
     clock = FakeClock()
     async with MailboxServer(FakeMailpit(now=clock)) as server:
@@ -290,6 +322,31 @@ async def test_times_may_be_seconds_milliseconds_or_text() -> None:
             page = await reader.fetch(None, LIMITS)
             await reader.close()
             assert page.mails[0].received_at == BEGIN
+
+
+class JsonItems(OtherItems):
+    """Messages of JSON."""
+
+    def answer(self, request: ApiRequest) -> ApiReply:
+        if request.path.startswith("/m/"):
+            return json_reply({"from": "ann@example.com", "subject": "Hi", "text": "hello"})
+        return super().answer(request)
+
+
+@pytest.mark.parametrize(
+    "when", [253_402_300_800_000, 999_999_999_999_999, "9999-12-31T23:59:59-01:00"]
+)
+async def test_a_time_after_the_year_9999_holds_no_mail_up(when: Any) -> None:
+    async with MailboxServer(JsonItems()) as server:
+        server.api.said = [
+            {"key": {"id": "1"}, "when": when}, {"key": {"id": "2"}, "when": BEGIN},
+        ]  # fmt: skip
+        reader = generic(server, FakeClock(), msgspec.structs.replace(TABLE, body="json"))
+        page = await reader.fetch(None, LIMITS)
+        await reader.close()
+
+    assert [each.provider_id for each in page.mails] == ["rest:1", "rest:2"]
+    assert b"Date: Fri, 31 Dec 9999 23:59:59" in page.mails[0].raw
 
 
 def test_the_page_names_every_api_and_every_field_of_a_table() -> None:

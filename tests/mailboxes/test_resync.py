@@ -10,6 +10,7 @@ from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.ciphers import MailboxCipher
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.mailboxes.mailboxes import PageToStore
+from oncebox.ledger.transactions import Ledger
 from oncebox.mailboxes.mailbox_config import MailboxConfig, encode_config
 from oncebox.mailboxes.reader import PageLimits
 from oncebox.model.mailboxes.mailbox import MailboxKind, MailboxLease, NewMailbox
@@ -49,10 +50,12 @@ async def test_a_resync_reads_the_mail_that_arrived_since_the_mailbox_was_added(
     clerk.now += 3 * DAY
     resynced = clerk.run(mailboxes.resync, "support", entry(clerk))
 
-    reader = open_mailbox(CIPHER, lambda: clerk.now, resynced)
+    database = clerk.place.open()
+    reader = open_mailbox(Ledger(database), CIPHER, resynced)
     try:
         page = await reader.fetch(None, PageLimits(within=5.0))
     finally:
         await reader.close()
+        await database.close()
 
     assert [each.raw for each in page.mails] == [mail(number) for number in found]

@@ -55,6 +55,13 @@ HTTP_MAILBOXES = (
         "test_http_readers::test_a_configuration_that_cannot_work_is_refused",
     ),
     _one(
+        "a position that follows a clock that is ahead",
+        _REST,
+        "        return min(answer.date or now, now + CLOCK_SKEW_MS)\n",
+        "        return answer.date or now\n",
+        "test_rest::test_a_server_whose_clock_was_ahead_for_a_while_hides_no_later_mail",
+    ),
+    _one(
         "a broken mail that is forgotten",
         _READER,
         "                late.append(LateMail(mail, self._now() + _LATE_FOR_MS))\n",

@@ -4,6 +4,7 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _ROTATION = "src/oncebox/ledger/master_key_rotation"
+_ROTATE_COMMAND = "src/oncebox/cli/commands/master_key.py"
 _ALLOCATION = "src/oncebox/ledger/inboxes/allocation"
 _DOMAINS_API = "src/oncebox/server/api/inboxes.py"
 
@@ -116,6 +117,44 @@ KEYS = (
             ),
         ),
         (_rotation("test_every_encrypted_value_is_encrypted_again_and_stays_readable"),),
+    ),
+    Mutant(
+        "a key file replaced by a key that opens nothing",
+        (
+            Patch(
+                _ROTATE_COMMAND,
+                "        if found.id != self._target.id:\n",
+                "        if _draft(self._path).exists():\n",
+            ),
+            Patch(
+                _ROTATE_COMMAND,
+                "        if not draft.exists() or encryption.master_key_from_file(draft).id "
+                "!= self._target.id:\n",
+                "        if not draft.exists():\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/cli/test_rotate_master.py",
+                "test_a_finished_rotation_leaves_the_key_that_opens_the_database",
+            ),
+        ),
+    ),
+    Mutant(
+        "another key made for a rotation that has begun",
+        (
+            Patch(
+                _ROTATE_COMMAND,
+                "        raise _other_key(begun.new_key_id)\n",
+                "        return self._new_key()\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/cli/test_rotate_master.py",
+                "test_a_rotation_that_has_begun_goes_on_with_its_own_key_only_and_makes_no_other",
+            ),
+        ),
     ),
     Mutant(
         "domains without proof",

@@ -29,7 +29,47 @@ _APART = (
     ),
 )
 
+_CONFIG = "src/oncebox/mailboxes/mailbox_config.py"
+
 MAILBOXES = (
+    _one(
+        "a refresh token that is stored nowhere",
+        _CONFIG,
+        (
+            "tokens = AccessTokens(config.token, on_new_refresh_token=keep_token)",
+            "tokens = AccessTokens(config.token)",
+        ),
+        "test_refresh_tokens",
+        "test_a_reader_that_is_opened_again_uses_the_newest_refresh_token "
+        "test_another_process_uses_the_newest_refresh_token",
+    ),
+    _one(
+        "a refresh token of a worker that lost its lease",
+        _SQL,
+        (
+            "AND fence = :fence AND due_at IS NOT NULL;\n\n-- name: replace_config\n",
+            "AND :fence = :fence AND due_at IS NOT NULL;\n\n-- name: replace_config\n",
+        ),
+        "test_refresh_tokens",
+        "test_a_worker_that_lost_its_lease_stores_no_token",
+    ),
+    _one(
+        "a refresh token that the settings bring back",
+        _CONFIG,
+        ("    if own is None or newest is None or", "    if own is not None or newest is None or"),
+        "test_refresh_tokens",
+        "test_the_settings_do_not_bring_the_token_back_that_the_newest_was_issued_from",
+    ),
+    _one(
+        "a refresh token that outlives its replacement in the settings",
+        _CONFIG,
+        (
+            " or known.written_token != _digest(own.refresh_token):",
+            ":",
+        ),
+        "test_refresh_tokens",
+        "test_a_token_that_is_new_in_the_settings_is_used",
+    ),
     _one(
         "the cursor is committed before its mails",
         _WORKER,

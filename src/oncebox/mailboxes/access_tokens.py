@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 from urllib.parse import urlencode, urlsplit
 
@@ -25,6 +25,8 @@ _MARGIN = 120.0
 #: seconds of a token whose answer does not say
 _DEFAULT_LIFETIME = 900.0
 _MAX_ANSWER_BYTES = 65_536
+#: seconds that a refresh may go on when its tokens are closed: it may bring a new refresh token
+_CLOSE_WITHIN = 2.0
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 _OK = 200
 _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY = 400, 401, 403, 429
@@ -63,6 +65,13 @@ class TokenUrl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 TokenSource = TokenCommand | TokenUrl
+
+#: stores a refresh token that replaced the one before; whatever it raises ends the refresh
+KeepRefreshToken = Callable[[str], Awaitable[object]]
+
+
+async def keep_nothing(_: str) -> None:
+    """Store no refresh token."""
 
 
 class _TokenAnswer(msgspec.Struct):
@@ -105,9 +114,11 @@ class AccessTokens:
         *,
         egress: Egress | None = None,
         steady: Callable[[], float] = clock.steady,
-        on_new_refresh_token: Callable[[str], object] = bool,
+        on_new_refresh_token: KeepRefreshToken = keep_nothing,
     ) -> None:
-        """Configure only; ``on_new_refresh_token`` is called when the endpoint replaced it.
+        """Configure only; ``on_new_refresh_token`` is awaited when the endpoint replaced it.
+
+        The access token beside it is not used before that: a refresh token may be good only once.
 
         Raises: ConfigInvalid.
         """
@@ -115,6 +126,7 @@ class AccessTokens:
         self._source = source
         self._steady = steady
         self._on_new_refresh_token = on_new_refresh_token
+        self._kept_token = source.refresh_token if isinstance(source, TokenUrl) else ""
         self._egress = egress
         self._owns_egress = egress is None
         self._token = ""
@@ -143,6 +155,8 @@ class AccessTokens:
     async def close(self) -> None:
         """End a running refresh and close the connections."""
         if self._refresh is not None:
+            if isinstance(self._source, TokenUrl):
+                await asyncio.wait({self._refresh}, timeout=_CLOSE_WITHIN)
             self._refresh.cancel()
             await asyncio.gather(self._refresh, return_exceptions=True)
         if self._owns_egress and self._egress is not None:
@@ -153,6 +167,7 @@ class AccessTokens:
             answer = _parse_output(await _run(self._source))
         else:
             answer = await self._post(self._source)
+            await self._keep(self._source, answer.refresh_token)
         if not _TOKEN.fullmatch(answer.access_token):
             raise MailboxFailure("token_invalid")
         lifetime = _lifetime(answer)
@@ -180,11 +195,15 @@ class AccessTokens:
             raise MailboxFailure("token_unavailable") from None
         except EgressRefused:
             raise MailboxFailure("token_url_refused", needs_operator=True) from None
-        answer = _read_response(response)
-        if answer.refresh_token and answer.refresh_token != source.refresh_token:
-            self._source = msgspec.structs.replace(source, refresh_token=answer.refresh_token)
-            self._on_new_refresh_token(answer.refresh_token)
-        return answer
+        return _read_response(response)
+
+    async def _keep(self, source: TokenUrl, refresh_token: str | None) -> None:
+        """Use the newest refresh token from now on, and store it, also if that failed before."""
+        newest = refresh_token or source.refresh_token
+        self._source = msgspec.structs.replace(source, refresh_token=newest)
+        if newest != self._kept_token:
+            await self._on_new_refresh_token(newest)
+            self._kept_token = newest
 
 
 def _request_body(source: TokenUrl) -> bytes:

@@ -37,6 +37,8 @@ Since = Literal["now", "all"] | Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 DAY_MS = 86_400_000
 #: milliseconds that the clocks of server and service may differ
 CLOCK_SKEW_MS = 300_000
+#: the last second of the year 9999, after which there are no dates
+LAST_MS = 253_402_300_799_000
 #: mails of one listing, so that a cursor stays small
 MAX_LISTED = 200
 #: a resync begins so long before the newest mail that was read
@@ -366,14 +368,14 @@ def _skipped(provider_id: str, code: str) -> SkippedMail:
 
 
 def parse_time(text: str) -> int | None:
-    """Return an ISO 8601 time in milliseconds; None if it is none."""
+    """Return an ISO 8601 time in milliseconds, the last one at most; None if it is none."""
     try:
         moment = datetime.fromisoformat(text)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         at = round(moment.timestamp() * 1000)
     except (TypeError, ValueError, OverflowError):
         return None
-    return at if at >= 0 else None
+    return min(at, LAST_MS) if at >= 0 else None
 
 
 def format_time(at: int) -> str:

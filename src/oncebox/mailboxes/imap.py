@@ -19,7 +19,7 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.core.clock import Clock
-from oncebox.mailboxes.access_tokens import AccessTokens
+from oncebox.mailboxes.access_tokens import AccessTokens, KeepRefreshToken, keep_nothing
 from oncebox.mailboxes.imap_config import ImapConfig, check_imap_config, trusted_certificates
 from oncebox.mailboxes.imap_connection import (
     CommandRefused,
@@ -82,6 +82,10 @@ _TRUSTED_SIGNS = 3
 _MAX_SIGN_DELAY = 60.0
 
 
+class _BodyEmpty(Exception):
+    """The server gave nothing for a mail that has a size."""
+
+
 class ImapReader:
     """Reads the folders of a mailbox; see `MailboxReader`."""
 
@@ -93,6 +97,7 @@ class ImapReader:
         tls: ssl.SSLContext | None = None,
         now: Clock = clock.system,
         lasting: float = 60.0,
+        on_new_refresh_token: KeepRefreshToken = keep_nothing,
     ) -> None:
         """Configure only; ``tls`` replaces the trusted certificates.
 
@@ -104,7 +109,9 @@ class ImapReader:
         check_imap_config(config)
         self._config = config
         self._tls = tls or trusted_certificates(config.ca)
-        self._own_tokens = AccessTokens(config.token) if config.token and not tokens else None
+        self._own_tokens = None
+        if config.token is not None and tokens is None:
+            self._own_tokens = AccessTokens(config.token, on_new_refresh_token=on_new_refresh_token)
         self._tokens = tokens or self._own_tokens
         self._now = now
         self._lasting = lasting
@@ -436,7 +443,7 @@ class ImapReader:
         chosen = within_bytes(wanted, facts, limits.page_bytes - page.size)
         bodies: Mapping[int, bytes | str] = {}
         if chosen:
-            bodies = await self._bodies(ahead, chosen, limits)
+            bodies = await self._bodies(ahead, chosen, facts, limits)
         left = set(wanted) - set(bodies)
         covered = list(takewhile(lambda uid: uid not in left, batch))
         newest = 0
@@ -469,20 +476,25 @@ class ImapReader:
         return found
 
     async def _bodies(
-        self, ahead: UidsAhead, uids: Sequence[int], limits: PageLimits
+        self,
+        ahead: UidsAhead,
+        uids: Sequence[int],
+        facts: Mapping[int, MailFacts],
+        limits: PageLimits,
     ) -> dict[int, bytes | str]:
         """Return the bodies of some first uids, at least of one; a text is why one is missing."""
         found: dict[int, bytes | str] = {}
         try:
             await self._fetch_bodies(uids, limits, found)
+            _check_bodies(found, facts)
+        except _BodyEmpty:
+            code = "unreadable"
         except AnswerTooLarge:
             # The rest of the answer is unread, so the connection is of no use.
             self._drop()
             code = "too_large"
         except CommandRefused as refusal:
-            if refusal.is_temporary:
-                raise
-            code = "gone" if refusal.answer.code == "EXPUNGEISSUED" else "unreadable"
+            code = _skip_code(refusal)
         else:
             return {uid: found.get(uid, "gone") for uid in uids}
         complete = {uid: found[uid] for uid in takewhile(found.__contains__, uids)}
@@ -491,7 +503,7 @@ class ImapReader:
         if self._connection is None and await self._reopen(ahead) != ahead.status.uidvalidity:
             raise MailboxFailure("server_closed")
         if len(uids) > 1:
-            return await self._bodies(ahead, uids[:1], limits)
+            return await self._bodies(ahead, uids[:1], facts, limits)
         return {uids[0]: self._refused(ahead, uids[0], code)}
 
     def _refused(self, ahead: UidsAhead, uid: int, code: str) -> str:
@@ -570,6 +582,28 @@ class ImapReader:
     async def _has_changed(self, folder: str) -> bool:
         """Open a folder and compare it with how it was when it was read."""
         return (await self._examine(folder)).arrivals != self._read.get(folder)
+
+
+def _skip_code(refusal: CommandRefused) -> str:
+    """Return why the body of a mail is missing.
+
+    Raises: CommandRefused, if the server may give it later.
+    """
+    if refusal.is_temporary:
+        raise refusal
+    return "gone" if refusal.answer.code == "EXPUNGEISSUED" else "unreadable"
+
+
+def _check_bodies(found: dict[int, bytes | str], facts: Mapping[int, MailFacts]) -> None:
+    """Take away bodies that are empty though their mail has a size: those are not the mail.
+
+    Raises: _BodyEmpty.
+    """
+    empty = [uid for uid, body in found.items() if body == b"" and facts[uid].size]
+    for uid in empty:
+        del found[uid]
+    if empty:
+        raise _BodyEmpty
 
 
 def _folder_taker(listed: list[str]) -> Any:

@@ -1,7 +1,9 @@
 """Mailbox configurations, built from fields and stored encrypted; opening and probing a reader."""
 
 import asyncio
+import hashlib
 import shlex
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -40,6 +42,8 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reader: ReaderConfig
     #: where access tokens come from; those of IMAP are part of its own configuration
     token: TokenSource | None = None
+    #: digest of the refresh token that was written by its owner, if the endpoint replaced it
+    written_token: str = ""
 
     @property
     def kind(self) -> str:
@@ -52,6 +56,12 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if isinstance(self.reader, ImapConfig):
             return f"{self.reader.username} at {self.reader.host}"
         return self.reader.account
+
+    @property
+    def token_url(self) -> TokenUrl | None:
+        """The token endpoint, if there is one."""
+        source = self.reader.token if isinstance(self.reader, ImapConfig) else self.token
+        return source if isinstance(source, TokenUrl) else None
 
 
 # from fields
@@ -152,16 +162,57 @@ def decode_config(data: bytes) -> MailboxConfig:
         ) from None
 
 
+# refresh tokens that the endpoint replaces
+
+
+def _with_refresh_token(config: MailboxConfig, refresh_token: str) -> MailboxConfig:
+    """Return a configuration with another refresh token, and from which one that was issued."""
+    source = config.token_url
+    if source is None:
+        return config
+    written = config.written_token or _digest(source.refresh_token)
+    source = msgspec.structs.replace(source, refresh_token=refresh_token)
+    if isinstance(config.reader, ImapConfig):
+        reader = msgspec.structs.replace(config.reader, token=source)
+        return msgspec.structs.replace(config, reader=reader, written_token=written)
+    return msgspec.structs.replace(config, token=source, written_token=written)
+
+
+def with_stored_token(written: bytes, stored: bytes) -> bytes:
+    """Return a configuration as its owner writes it, with the refresh token that replaced its own.
+
+    That is the stored one, as long as the owner has not written another. Both are decrypted.
+    """
+    new = decode_config(written)
+    try:
+        known = decode_config(stored)
+    except ConfigInvalid:
+        return written
+    own, newest = new.token_url, known.token_url
+    if own is None or newest is None or known.written_token != _digest(own.refresh_token):
+        return written
+    return encode_config(_with_refresh_token(new, newest.refresh_token))
+
+
+def _digest(refresh_token: str) -> str:
+    return hashlib.sha256(refresh_token.encode()).hexdigest()
+
+
+# readers
+
+#: stores a configuration in which the refresh token is another
+KeepConfig = Callable[[bytes], Awaitable[object]]
+
 #: seconds of a probe, below the deadline of a client
 _PROBE_WITHIN = 20.0
 
 
-async def probe_mailbox(config: bytes) -> MailboxProbe:
+async def probe_mailbox(config: bytes, keep: KeepConfig) -> MailboxProbe:
     """Connect and log in with a decrypted configuration; read no mail.
 
-    Raises: ConfigInvalid, MailboxFailure.
+    Raises: ConfigInvalid, MailboxFailure, and what ``keep`` raises.
     """
-    reader = open_reader(decode_config(config))
+    reader = open_reader(decode_config(config), keep)
     try:
         async with asyncio.timeout(_PROBE_WITHIN):
             return await reader.probe()
@@ -171,26 +222,35 @@ async def probe_mailbox(config: bytes) -> MailboxProbe:
         await reader.close()
 
 
-def begin_no_later(config: MailboxConfig, days: int) -> MailboxConfig:
-    """Return a configuration whose first page has the mail of at least so many days."""
-    since = config.reader.since
-    if since == "all":
-        return config
-    begin = days if since == "now" else max(days, since)
-    reader = msgspec.structs.replace(config.reader, since=begin)
-    return msgspec.structs.replace(config, reader=reader)
+def _begin_no_later(reader: ReaderConfig, days: int) -> ReaderConfig:
+    """Return the configuration of a reader whose first page has the mail of so many days."""
+    if reader.since == "all":
+        return reader
+    begin = days if reader.since == "now" else max(days, reader.since)
+    return msgspec.structs.replace(reader, since=begin)
 
 
-def open_reader(config: MailboxConfig) -> MailboxReader:
+def open_reader(
+    config: MailboxConfig, keep: KeepConfig, *, begin_days: int | None = None
+) -> MailboxReader:
     """Return the reader of a configuration; it connects when it is first used.
+
+    ``keep`` stores the configuration when the token endpoint has replaced the refresh token. With
+    ``begin_days`` the first page has at least the mail of so many days.
 
     Raises: ConfigInvalid.
     """
-    if isinstance(config.reader, ImapConfig):
-        return ImapReader(config.reader)
+    reader = config.reader if begin_days is None else _begin_no_later(config.reader, begin_days)
+
+    async def keep_token(refresh_token: str) -> None:
+        await keep(encode_config(_with_refresh_token(config, refresh_token)))
+
+    if isinstance(reader, ImapConfig):
+        return ImapReader(reader, on_new_refresh_token=keep_token)
     if config.token is None:
-        return open_http_reader(config.reader)
-    return _TokenReader(config.reader, AccessTokens(config.token))
+        return open_http_reader(reader)
+    tokens = AccessTokens(config.token, on_new_refresh_token=keep_token)
+    return _TokenReader(reader, tokens)
 
 
 class _TokenReader:

@@ -3,7 +3,7 @@
 A listing begins ``window`` milliseconds before the newest mail, so that mail which appears late, or
 with the time of a clock that is behind, is still found; what was given is recognised by its id.
 Times are those of the server: its own clock (the Date of its answers) bounds them, so that one mail
-from the future hides nothing. Pure functions.
+from the future hides nothing; ours bounds that clock. Pure functions.
 """
 
 import base64

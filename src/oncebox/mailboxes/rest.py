@@ -17,6 +17,7 @@ from oncebox.mailboxes.api_client import (
 )
 from oncebox.mailboxes.api_reader import (
     CLOCK_SKEW_MS,
+    LAST_MS,
     ApiReader,
     CursorExpired,
     ListedMail,
@@ -93,7 +94,7 @@ class RestReader(ApiReader[RestAt]):
         if since is None:
             answer = await self._get_list({}, 1)
             self._items(answer)
-            since = max(0, (answer.date or self._now()) - CLOCK_SKEW_MS)
+            since = max(0, self._time_of(answer) - CLOCK_SKEW_MS)
         if self._table.position == "cursor":
             return RestAt(since=since)
         return RestAt(overlap=Overlap(since=since))
@@ -197,7 +198,7 @@ class RestReader(ApiReader[RestAt]):
         times = [each.received_at or 0 for each in listed.values()]
         fresh, overlap = take(
             overlap, [(id_, each.received_at or 0) for id_, each in listed.items()],
-            answer.date or self._now(), self._window,
+            self._time_of(answer), self._window,
         )  # fmt: skip
         following = self._next_page(answer, items, page, times, overlap.since, most)
         if following:
@@ -207,6 +208,11 @@ class RestReader(ApiReader[RestAt]):
         return Listing(
             mails=tuple(listed[id_] for id_ in fresh), at=after, has_more=bool(following)
         )
+
+    def _time_of(self, answer: ApiAnswer) -> int:
+        """Return the server's time; while its clock is far ahead, no position follows it."""
+        now = self._now()
+        return min(answer.date or now, now + CLOCK_SKEW_MS)
 
     def _first_page(self) -> int:
         return 0 if self._table.paging == "offset" else self._table.first_page
@@ -295,7 +301,7 @@ def _time(value: Any) -> int | None:
         return parse_time(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:  # noqa: PLR2004
         return None
-    return round(value * 1000 if value < _SECONDS_UNTIL else value)
+    return min(round(value * 1000 if value < _SECONDS_UNTIL else value), LAST_MS)
 
 
 def _formatted(at: int, form: str) -> str:

@@ -180,7 +180,7 @@ class Workers:
         )
         return MailboxWorker(
             components.ledger,
-            partial(open_mailbox, components.mailbox_cipher, components.ledger.clock),
+            partial(open_mailbox, components.ledger, components.mailbox_cipher),
             router,
             self._telemetry,
             self._settings.mailbox_worker,

@@ -231,9 +231,14 @@ def test(call: CommandContext, *, name: str, tenant: str | None) -> int:
     """Connect and log in; read no mail. The exit code is 1 if that fails."""
 
     async def work(components: Components) -> MailboxProbe | MailboxFailure:
-        found = await components.database.read(mailboxes.get, tenant_of(components, tenant), name)
+        database, service = components.database, components.mailbox_service
+        found = await database.read(mailboxes.get, tenant_of(components, tenant), name)
+
+        async def keep(config: bytes) -> None:
+            await database.write(service.keep_token, found, config, database.clock())
+
         try:
-            return await configs.probe_mailbox(components.mailbox_service.decrypt(found))
+            return await configs.probe_mailbox(service.decrypt(found), keep)
         except MailboxFailure as failure:
             return failure
 

@@ -15,7 +15,7 @@ from oncebox.core.encryption import MasterKey
 from oncebox.core.files import sync_folder, write_private_file
 from oncebox.errors import MasterKeyMissing, MasterKeyRotating
 from oncebox.ledger import master_key_rotation
-from oncebox.ledger.master_key_rotation import Batch
+from oncebox.ledger.master_key_rotation import Batch, Rotation
 from oncebox.settings import Settings
 
 
@@ -70,7 +70,7 @@ class _Rotation:
         """Begin, or go on, until all values are encrypted with the new data key."""
         database = self._components.database
         begun = await database.read(master_key_rotation.current)
-        if begun is None or begun.new_key_id != self._configured.id:
+        if begun is None:
             self._target = self._new_key()
             await database.write(
                 master_key_rotation.begin,
@@ -80,20 +80,22 @@ class _Rotation:
                 learn_within=master_key_rotation.LEARN_WITHIN,
             )
             faults.point("rotation.begun")
+        else:
+            self._target = self._key_of(begun)
         await master_key_rotation.encrypt_all(
             database, self._target, self._count, learn_within=master_key_rotation.LEARN_WITHIN
         )
 
     def place_key_file(self) -> bool:
-        """Put the new key in the place of the old one; False if that is the operator's to do."""
+        """Put the new key in the place of the old one; False if that is the operator's to do.
+
+        Raises: MasterKeyRotating.
+        """
         if self._path is None:
-            return self._configured is self._target
-        draft = _draft(self._path)
-        if draft.exists():
-            self._kept = self._path.with_name(f"{self._path.name}.{self._configured.id}")
-            write_private_file(self._kept, self._path.read_bytes())
-            draft.replace(self._path)
-            sync_folder(self._path.parent)
+            return self._configured.id == self._target.id
+        found = encryption.master_key_from_file(self._path)
+        if found.id != self._target.id:
+            self._install_draft(self._path, found.id)
         faults.point("rotation.key-file-placed")
         return True
 
@@ -115,27 +117,57 @@ class _Rotation:
     def _new_key(self) -> MasterKey:
         """Return the key of --new-key-file, or of a new file beside the database.
 
+        Raises: MasterKeyMissing.
+        """
+        if self._new_key_file is not None:
+            return self._given_key(self._new_key_file)
+        if self._path is None:
+            raise MasterKeyMissing(
+                "the master key is not in a file beside the database; make a new one with: "
+                "openssl rand -base64 32 > new.key, then run: oncebox key rotate-master "
+                "--new-key-file new.key"
+            )
+        return encryption.load_or_create_master_key(_draft(self._path))
+
+    def _key_of(self, begun: Rotation) -> MasterKey:
+        """Return the key that a rotation has begun for; no other is made or taken.
+
         Raises: MasterKeyMissing, MasterKeyRotating.
         """
         file = self._new_key_file
-        given = None if file is None else encryption.master_key_from_file(file)
-        if self._path is None:
-            if given is None:
-                raise MasterKeyMissing(
-                    "the master key is not in a file beside the database; make a new one with: "
-                    "openssl rand -base64 32 > new.key, then run: oncebox key rotate-master "
-                    "--new-key-file new.key"
-                )
+        if file is not None and encryption.master_key_from_file(file).id == begun.new_key_id:
+            return self._given_key(file)
+        if file is None and self._configured.id == begun.new_key_id:
+            return self._configured
+        draft = None if self._path is None else _draft(self._path)
+        if file is None and draft is not None and draft.exists():
+            found = encryption.master_key_from_file(draft)
+            if found.id == begun.new_key_id:
+                return found
+        raise _other_key(begun.new_key_id)
+
+    def _given_key(self, file: Path) -> MasterKey:
+        """Return the key of a file, and make it the draft; another draft is kept under its id."""
+        given = encryption.master_key_from_file(file)
+        if self._path is None or given.id == self._configured.id:
             return given
         draft = _draft(self._path)
-        if file is not None:
-            write_private_file(draft, file.read_bytes())
-        found = encryption.load_or_create_master_key(draft)
-        if given is not None and given.id != found.id:
-            raise MasterKeyRotating(
-                f"a rotation to the key in {draft} has begun; go on without --new-key-file"
-            )
-        return found
+        if draft.exists():
+            found = encryption.master_key_from_file(draft)
+            if found.id != given.id:
+                write_private_file(_kept(self._path, found.id), draft.read_bytes())
+        write_private_file(draft, file.read_bytes(), replace=True)
+        return given
+
+    def _install_draft(self, path: Path, old_key_id: str) -> None:
+        """Replace the key file by the draft, if that is the key that values are encrypted for."""
+        draft = _draft(path)
+        if not draft.exists() or encryption.master_key_from_file(draft).id != self._target.id:
+            raise _other_key(self._target.id)
+        self._kept = _kept(path, old_key_id)
+        write_private_file(self._kept, path.read_bytes())
+        draft.replace(path)
+        sync_folder(path.parent)
 
     def _count(self, batch: Batch) -> None:
         self._counts += Counter(encrypted=batch.encrypted, unreadable=batch.unreadable)
@@ -150,6 +182,18 @@ def _own_key_file(settings: Settings) -> Path | None:
 
 def _draft(path: Path) -> Path:
     return path.with_name(f"{path.name}.new")
+
+
+def _kept(path: Path, key_id: str) -> Path:
+    return path.with_name(f"{path.name}.{key_id}")
+
+
+def _other_key(new_key_id: str) -> MasterKeyRotating:
+    return MasterKeyRotating(
+        f"the database is being rotated to the master key {new_key_id}; give the file with that "
+        "key: oncebox key rotate-master --new-key-file FILE (after a restore it is the key that "
+        "was in use last: oncebox.key of that time). Until then the key in use opens the database"
+    )
 
 
 def _lines(result: dict[str, Any]) -> list[tuple[object, ...]]:

@@ -1,6 +1,6 @@
 """MailboxService: add, change, remove and declare mailboxes; their configuration is encrypted."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -22,6 +22,9 @@ from oncebox.model.mailboxes.mailbox_fields import MailboxDraft
 
 #: what a mailbox of the settings is compared by, beside its configuration
 _COMPARED = tuple(each for each in NewMailbox.__struct_fields__ if each != "config")
+
+#: returns a configuration as it is written, with what the stored one has learnt since
+CarryOver = Callable[[bytes, bytes], bytes]
 
 
 class MailboxService:
@@ -67,21 +70,24 @@ class MailboxService:
         self._refuse_written(entry.tenant, name)
         mailboxes.remove(tx, name, entry)
 
-    def declare(self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry) -> None:
+    def declare(
+        self, tx: Transaction, draft: MailboxDraft, entry: AuditEntry, carry_over: CarryOver
+    ) -> None:
         """Store a mailbox of the settings, which wins over one of the database; its cursor stays.
 
         One that is stored like that already is left alone, so that its reader keeps its lease.
 
         Raises: ConfigInvalid; StateConflict, if it was changed meanwhile.
         """
-        encrypted = self._cipher.encrypt(entry.tenant, draft.name, draft.config)
-        new = draft.to_mailbox(encrypted, MailboxOrigin.FILE)
         known = mailboxes.find(tx, entry.tenant, draft.name)
+        config = self._carried_over(known, draft.config, carry_over)
+        encrypted = self._cipher.encrypt(entry.tenant, draft.name, config)
+        new = draft.to_mailbox(encrypted, MailboxOrigin.FILE)
         if known is None:
             mailboxes.add(tx, self._new_id("mbx"), new, entry)
         elif known.kind is MailboxKind.PROGRAM:
             raise ConfigInvalid(f"a program reads the mailbox {draft.name}; choose another name")
-        elif not self._is_stored(known, new, draft.config):
+        elif not self._is_stored(known, new, config):
             moved = self._is_moved(known, draft)
             mailboxes.change(tx, new, entry, seen=known.changed_at, moved=moved)
 
@@ -92,6 +98,22 @@ class MailboxService:
         except MasterKeyWrong:
             return False
         return _account_fields(before) != _account_fields(draft.config)
+
+    def _carried_over(self, known: Mailbox | None, config: bytes, carry_over: CarryOver) -> bytes:
+        if known is None or known.kind is MailboxKind.PROGRAM:
+            return config
+        try:
+            return carry_over(config, self.decrypt(known))
+        except MasterKeyWrong:  # it is written anew, if it is another
+            return config
+
+    def keep_token(self, tx: Transaction, known: Mailbox, config: bytes, now: int) -> None:
+        """Store a configuration in which a probe has replaced the refresh token.
+
+        Raises: StateConflict, if it was changed meanwhile.
+        """
+        encrypted = self._cipher.encrypt(known.tenant, known.name, config)
+        mailboxes.replace_config(tx, known, encrypted, now)
 
     def _is_stored(self, known: Mailbox, new: NewMailbox, config: bytes) -> bool:
         same = (getattr(known, each) == getattr(new, each) for each in _COMPARED)

@@ -267,6 +267,31 @@ def fail(tx: Transaction, lease: MailboxLease, failed: MailboxFailed, now: int) 
     return paused is not None
 
 
+# tokens
+
+
+def store_config(tx: Transaction, lease: MailboxLease, config: bytes, now: int) -> None:
+    """Store the encrypted configuration with a new token; only the holder of the lease may.
+
+    Raises: LeaseLost.
+    """
+    holder = {"id": lease.id, "tenant": lease.tenant}
+    if not tx.run(_sql.store_config, **holder, fence=lease.fence, config=config, now=now):
+        raise LeaseLost
+
+
+def replace_config(tx: Transaction, known: Mailbox, config: bytes, now: int) -> None:
+    """Store the encrypted configuration with a new token, unless it was changed since.
+
+    Whoever reads the mailbox begins again with the new token.
+
+    Raises: StateConflict.
+    """
+    row = {"tenant": known.tenant, "name": known.name}
+    if not tx.run(_sql.replace_config, **row, seen=known.changed_at, config=config, now=now):
+        raise StateConflict("this mailbox has just been changed by somebody else; try again")
+
+
 # pushes
 
 

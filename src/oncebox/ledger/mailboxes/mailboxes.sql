@@ -21,6 +21,23 @@ SET kind = :kind, account = :account, config = :config, address = :address,
     changed_at = CASE WHEN changed_at < :now THEN CAST(:now AS BIGINT) ELSE changed_at + 1 END
 WHERE tenant = :tenant AND name = :name AND changed_at = :seen;
 
+-- name: store_config
+-- Replace the configuration by one with a new token; only the holder of the lease may. It counts as
+-- a change, so that a change that began before does not bring the old token back.
+UPDATE oncebox_mailboxes
+SET config = :config,
+    changed_at = CASE WHEN changed_at < :now THEN CAST(:now AS BIGINT) ELSE changed_at + 1 END
+WHERE id = :id AND tenant = :tenant AND fence = :fence AND due_at IS NOT NULL;
+
+-- name: replace_config
+-- Replace the configuration by one with a new token that nobody with a lease fetched. The fence
+-- rises, so that a worker with the old one reads it again.
+UPDATE oncebox_mailboxes
+SET config = :config, fence = fence + 1, worker = NULL,
+    due_at = CASE WHEN due_at IS NOT NULL THEN CAST(:now AS BIGINT) END,
+    changed_at = CASE WHEN changed_at < :now THEN CAST(:now AS BIGINT) ELSE changed_at + 1 END
+WHERE tenant = :tenant AND name = :name AND changed_at = :seen;
+
 -- name: pause
 -- Stop reading; the fence rises, so that the worker that reads it stores no further page.
 UPDATE oncebox_mailboxes

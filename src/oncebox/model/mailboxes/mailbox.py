@@ -11,6 +11,8 @@ PAUSED_BY_OPERATOR = "operator"
 #: how often a failure that needs an operator is tried before the mailbox is paused
 TRIES_BEFORE_PAUSE = 3
 _MAX_DOUBLINGS = 20
+#: seconds that a server may ask to be left alone
+_MAX_RETRY_AFTER = 86_400.0
 
 
 class MailboxKind(StrEnum):
@@ -184,8 +186,8 @@ def backoff(failures: int, retry_after: float | None, random: Callable[[], float
     """Return the milliseconds until the next try: doubling from 1 s to 15 min, half of it random.
 
     ``random`` returns a number between 0 and 1; ``retry_after`` is what the server asks, in
-    seconds.
+    seconds; it counts up to a day.
     """
     bound = min(900_000, 1_000 << min(max(failures - 1, 0), _MAX_DOUBLINGS))
     waits = bound // 2 + int(bound / 2 * random())
-    return max(waits, 0 if retry_after is None else int(retry_after * 1000))
+    return max(waits, 0 if retry_after is None else int(min(retry_after, _MAX_RETRY_AFTER) * 1000))

@@ -95,9 +95,14 @@ async def test_mailbox(call: ApiCall) -> wire.MailboxTest:
     from oncebox.mailboxes.mailbox_config import probe_mailbox  # noqa: PLC0415 - few need readers
     from oncebox.mailboxes.reader import MailboxFailure  # noqa: PLC0415 - as above
 
-    found = await _find(call)
+    found, service = await _find(call), call.components.mailbox_service
+
+    async def keep(config: bytes) -> None:
+        await call.ledger.write(service.keep_token, found, config, call.ledger.clock())
+        await _notify(call)
+
     try:
-        probed = await probe_mailbox(call.components.mailbox_service.decrypt(found))
+        probed = await probe_mailbox(service.decrypt(found), keep)
     except MailboxFailure as failure:
         return wire.MailboxTest(name=found.name, works=False, code=failure.code)
     return wire.MailboxTest(name=found.name, works=True, **msgspec.to_builtins(probed))

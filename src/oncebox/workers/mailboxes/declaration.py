@@ -45,11 +45,15 @@ class MailboxDeclarer:
 
     async def _declare(self, draft: MailboxDraft) -> bool:
         """Store one mailbox; False if another process has just changed it."""
+        from oncebox.mailboxes.mailbox_config import (  # noqa: PLC0415 - few services read mailboxes
+            with_stored_token,
+        )
+
         entry = AuditEntry(
             id=ids.new("aud"), tenant=self._tenant, at=self._ledger.clock(), who="settings", why=""
         )
         try:
-            await self._ledger.write(self._service.declare, draft, entry)
+            await self._ledger.write(self._service.declare, draft, entry, with_stored_token)
         except StateConflict:
             return False
         except StoreError:

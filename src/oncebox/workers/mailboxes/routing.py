@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from oncebox.core.clock import Clock
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
@@ -13,32 +12,41 @@ from oncebox.ledger.ciphers import LARGE, MailboxCipher
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, RecipientStatus
+from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.recipients import named_recipients
 from oncebox.mailboxes.reader import FetchedMail, MailboxFailure, MailboxReader
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.received_mail import MAILBOX_CHANNEL, Envelope, EnvelopeRecipient
-from oncebox.model.mailboxes.mailbox import Mailbox
+from oncebox.model.mailboxes.mailbox import Mailbox, MailboxLease
 
 #: seconds until the next try if an inbox or its tenant stores as much as it may
 _FULL_RETRY = 300.0
 _DAY_MS = 86_400_000
 
 
-def open_mailbox(cipher: MailboxCipher, clock: Clock, mailbox: Mailbox) -> MailboxReader:
-    """Return the reader of a mailbox; it connects when it is first used.
+def open_mailbox(ledger: Ledger, cipher: MailboxCipher, mailbox: Mailbox) -> MailboxReader:
+    """Return the reader of a mailbox that is leased; it connects when it is first used.
+
+    A refresh token that the endpoint replaces is stored under the lease.
 
     Raises: ConfigInvalid, MasterKeyWrong.
     """
     from oncebox.mailboxes import mailbox_config  # noqa: PLC0415 - few services read mailboxes
 
+    lease = MailboxLease(id=mailbox.id, tenant=mailbox.tenant, fence=mailbox.fence)
+
+    async def keep(config: bytes) -> None:
+        encrypted = cipher.encrypt(mailbox.tenant, mailbox.name, config)
+        await ledger.retrying().write(mailboxes.store_config, lease, encrypted, ledger.clock())
+
     plain = cipher.decrypt(mailbox.tenant, mailbox.name, mailbox.config)
-    config = mailbox_config.decode_config(plain)
+    days = None
     if mailbox.cursor is None and mailbox.cursor_version:
         # A resync: mail that arrived before it must not be passed over as old.
-        days = math.ceil(max(0, clock() - mailbox.created_at) / _DAY_MS)
-        config = mailbox_config.begin_no_later(config, days)
-    return mailbox_config.open_reader(config)
+        days = math.ceil(max(0, ledger.clock() - mailbox.created_at) / _DAY_MS)
+    config = mailbox_config.decode_config(plain)
+    return mailbox_config.open_reader(config, keep, begin_days=days)
 
 
 class MailboxRouter:
