@@ -33,12 +33,13 @@ def test_it_is_said_that_the_service_reads_a_variable_in_its_own_environment(
     unset = bare.type(*scheme, "--secret", "env:UNSET_SECRET")
     second = bare.type("source", "secret", "add", "shop", "--secret", "env:UNSET_TOO")
     known = bare.type("source", "secret", "add", "shop", "--secret", "env:HOOK_SECRET")
+    changed = bare.type("source", "set", "shop", "--rate", "5")
 
     assert [unset.code, second.code, known.code] == [0, 0, 0]
     where = "in its own environment: set it before oncebox serve, or give the secret with"
     assert unset.err == f"note: the service reads UNSET_SECRET {where} --secret -\n"
     assert second.err == f"note: the service reads UNSET_TOO {where} --secret -\n"
-    assert known.err == f"note: the service reads HOOK_SECRET {where} --secret -\n"
+    assert known.err == changed.err == f"note: the service reads HOOK_SECRET {where} --secret -\n"
     assert "UNSET_SECRET is not set in the environment of this command" in unset.out
 
 

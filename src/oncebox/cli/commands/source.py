@@ -257,7 +257,8 @@ def set_(call: CommandContext, /, *, name: str, unset: tuple[str, ...], **typed:
     def change(service: SourceService, tx: Transaction, name: str, entry: AuditEntry) -> None:
         service.change(tx, name, changes, entry, unset=fields)
 
-    _change_source(call, name, change, "changed", **audited)
+    changed = _change_source(call, name, change, "changed", **audited)
+    options.explain_variables(each.reference or "" for each in changed.source.secrets)
 
 
 @click.command("pause")
@@ -345,8 +346,8 @@ def _change_source(
     *,
     create: bool = False,
     **audited: Any,
-) -> None:
-    """Change a source in one commit, and print it as it is then."""
+) -> SourceEntry:
+    """Change a source in one commit, print it as it is then, and return it."""
 
     async def work(components: Components) -> SourceEntry:
         entry = audit_entry(components, **audited)
@@ -359,6 +360,7 @@ def _change_source(
     record = {**_source_record(found), "action": done}
     address = f"/in/{found.source.public_id}"
     call.out.result(record, name, done, found.state, address, found.note, name=name)
+    return found
 
 
 @click.command(
