@@ -25,6 +25,8 @@ _MARGIN = 120.0
 #: seconds of a token whose answer does not say
 _DEFAULT_LIFETIME = 900.0
 _MAX_ANSWER_BYTES = 65_536
+#: seconds in which the output of a killed command ends
+_END_WITHIN = 1.0
 #: seconds that a refresh may go on when its tokens are closed: it may bring a new refresh token
 _CLOSE_WITHIN = 2.0
 _TOKEN = re.compile(r"[!-~]{1,16384}")
@@ -309,4 +311,8 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill a command with all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    # Its pipe is closed when it is read to the end; what it started elsewhere may hold it open.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_WITHIN):
+            await process.communicate()
     await process.wait()
