@@ -222,10 +222,13 @@ async def probe_mailbox(config: bytes, keep: KeepConfig) -> MailboxProbe:
         await reader.close()
 
 
-def open_reader(config: MailboxConfig, keep: KeepConfig) -> MailboxReader:
+def open_reader(
+    config: MailboxConfig, keep: KeepConfig, *, refused_before: int = 0
+) -> MailboxReader:
     """Return the reader of a configuration; it connects when it is first used.
 
-    ``keep`` stores the configuration when the token endpoint has replaced the refresh token.
+    ``keep`` stores the configuration when the token endpoint has replaced the refresh token;
+    ``refused_before`` is how often the server refused the next mail.
 
     Raises: ConfigInvalid.
     """
@@ -234,7 +237,9 @@ def open_reader(config: MailboxConfig, keep: KeepConfig) -> MailboxReader:
         await keep(encode_config(_with_refresh_token(config, refresh_token)))
 
     if isinstance(config.reader, ImapConfig):
-        return ImapReader(config.reader, on_new_refresh_token=keep_token)
+        return ImapReader(
+            config.reader, on_new_refresh_token=keep_token, refused_before=refused_before
+        )
     if config.token is None:
         return open_http_reader(config.reader)
     tokens = AccessTokens(config.token, on_new_refresh_token=keep_token)

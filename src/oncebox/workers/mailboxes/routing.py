@@ -38,7 +38,9 @@ def open_mailbox(ledger: Ledger, cipher: MailboxCipher, mailbox: Mailbox) -> Mai
         await ledger.retrying().write(mailboxes.store_config, lease, encrypted, ledger.clock())
 
     plain = cipher.decrypt(mailbox.tenant, mailbox.name, mailbox.config)
-    return mailbox_config.open_reader(mailbox_config.decode_config(plain), keep)
+    config = mailbox_config.decode_config(plain)
+    refused = mailbox.failures if mailbox.failure == "mail_refused" else 0
+    return mailbox_config.open_reader(config, keep, refused_before=refused)
 
 
 class MailboxRouter:
