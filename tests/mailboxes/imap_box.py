@@ -43,11 +43,17 @@ async def opened(
     tls: ssl.SSLContext | None = None,
     now: int = NOW,
     lasting: float = 60.0,
+    refused_before: int = 0,
     **fields: Any,
 ) -> AsyncIterator[ImapReader]:
     """Read a server; it must not have been changed."""
     reader = ImapReader(
-        config(server, **fields), tokens=tokens, tls=tls, now=lambda: now, lasting=lasting
+        config(server, **fields),
+        tokens=tokens,
+        tls=tls,
+        now=lambda: now,
+        lasting=lasting,
+        refused_before=refused_before,
     )
     try:
         yield reader

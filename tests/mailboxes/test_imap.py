@@ -399,7 +399,7 @@ async def test_a_mail_the_server_cannot_read_is_tried_again_and_then_skipped(
         imap.add(mail(number))
     refusals = [f"no@{ImapStep.BODY}"] * 2
     codes = []
-    async with opened(imap) as reader:
+    async with opened(imap, refused_before=9) as reader:
         for _ in range(2):
             imap.script(*refusals)
             codes.append((await failure_of(reader)).code)
@@ -418,7 +418,7 @@ async def test_an_empty_body_of_a_mail_that_has_a_size_is_tried_again_and_then_s
         imap.add(mail(number, 500))
     empty = b"* 1 FETCH (UID 1 BODY[] " + body + b")\r\n%TAG% OK done\r\n"
     codes = []
-    async with opened(imap) as reader:
+    async with opened(imap, refused_before=9) as reader:
         for _ in range(2):
             imap.script(*[sends(ImapStep.BODY, empty)] * 2)
             codes.append((await failure_of(reader)).code)
@@ -439,7 +439,7 @@ async def test_mail_before_one_whose_body_is_empty_is_read(imap: ScriptedImap) -
     imap.script(sends(ImapStep.BODY, whole + b"%TAG% OK done\r\n"))
     async with opened(imap) as reader:
         page = await reader.fetch(None, LIMITS)
-        for _ in range(2):
+        for _ in range(11):
             imap.script(*[sends(ImapStep.BODY, empty)] * 2)
             with pytest.raises(MailboxFailure, match="mail_refused"):
                 await reader.fetch(page.cursor, LIMITS)
@@ -460,6 +460,40 @@ async def test_a_mail_without_a_byte_is_empty(imap: ScriptedImap) -> None:
         mails, _ = await read_all(reader)
 
     assert [each.raw for each in mails] == [b""]
+
+
+async def test_a_mail_that_is_refused_to_one_reader_after_another_is_skipped_in_the_end(
+    imap: ScriptedImap,
+) -> None:
+    for number in range(3):
+        imap.add(mail(number))
+    refusals = [f"no@{ImapStep.BODY}"] * 2
+    for before in (0, 1, 10):
+        imap.script(*refusals)
+        async with opened(imap, refused_before=before) as reader:
+            assert (await failure_of(reader)).code == "mail_refused"
+    async with opened(imap, refused_before=11) as reader:
+        imap.script(*refusals)
+        page = await reader.fetch(None, PageLimits(mails=1))
+        imap.script(*refusals)
+        with pytest.raises(MailboxFailure, match="mail_refused"):
+            await reader.fetch(page.cursor, LIMITS)
+
+    assert [each.code for each in page.skipped] == ["unreadable"]
+
+
+async def test_refusals_of_a_mail_that_was_read_in_the_end_do_not_count_for_the_next(
+    imap: ScriptedImap,
+) -> None:
+    for number in range(2):
+        imap.add(mail(number))
+    async with opened(imap, refused_before=11) as reader:
+        page = await reader.fetch(None, PageLimits(mails=1))
+        imap.script(*[f"no@{ImapStep.BODY}"] * 2)
+        with pytest.raises(MailboxFailure, match="mail_refused"):
+            await reader.fetch(page.cursor, LIMITS)
+
+    assert [each.raw for each in page.mails] == [mail(0)]
 
 
 async def test_a_microsoft_server_says_how_long_to_wait(imap: ScriptedImap) -> None:

@@ -33,6 +33,16 @@ _CONFIG = "src/oncebox/mailboxes/mailbox_config.py"
 
 MAILBOXES = (
     _one(
+        "a mail that is refused for ever",
+        _ROUTING,
+        (
+            '    refused = mailbox.failures if mailbox.failure == "mail_refused" else 0\n',
+            "    refused = 0\n",
+        ),
+        "test_mailbox_worker",
+        "test_a_mail_that_its_server_never_gives_is_skipped_in_the_end",
+    ),
+    _one(
         "a refresh token that is stored nowhere",
         _CONFIG,
         (
@@ -56,7 +66,7 @@ MAILBOXES = (
     _one(
         "a refresh token that the settings bring back",
         _CONFIG,
-        ("    if own is None or newest is None or", "    if own is not None or newest is None or"),
+        ("known.written_token != _digest(own", "known.written_token != (own"),
         "test_refresh_tokens",
         "test_the_settings_do_not_bring_the_token_back_that_the_newest_was_issued_from",
     ),

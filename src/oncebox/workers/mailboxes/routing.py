@@ -46,7 +46,8 @@ def open_mailbox(ledger: Ledger, cipher: MailboxCipher, mailbox: Mailbox) -> Mai
         # A resync: mail that arrived before it must not be passed over as old.
         days = math.ceil(max(0, ledger.clock() - mailbox.created_at) / _DAY_MS)
     config = mailbox_config.decode_config(plain)
-    return mailbox_config.open_reader(config, keep, begin_days=days)
+    refused = mailbox.failures if mailbox.failure == "mail_refused" else 0
+    return mailbox_config.open_reader(config, keep, begin_days=days, refused_before=refused)
 
 
 class MailboxRouter:
