@@ -1,5 +1,6 @@
 """Endpoints: URLs to which events are delivered; which events, their order, and the answers."""
 
+import base64
 import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -21,6 +22,8 @@ DEFAULT_CONCURRENCY = 8
 _MOST_CONCURRENCY = 100
 _LONGEST_URL = 2_000
 _MOST_SECRETS = 4
+_SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with
+_SHORTEST_SECRET = 16
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
 
 
@@ -157,7 +160,19 @@ def check_secrets(secrets: Sequence[str]) -> tuple[str, ...]:
     """
     if not 1 <= len(secrets) <= _MOST_SECRETS:
         raise ConfigInvalid(f"an endpoint has 1 to {_MOST_SECRETS} secrets")
+    if not all(map(_is_secret, secrets)):
+        raise ConfigInvalid("write a secret as whsec_ and base64, or leave it out")
     return tuple(secrets)
+
+
+def _is_secret(text: str) -> bool:
+    """Say whether a text is a secret of Standard Webhooks, of at least 16 bytes."""
+    encoded = text.removeprefix(_SECRET_PREFIX)
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return False
+    return encoded != text and len(key) >= _SHORTEST_SECRET
 
 
 class AnswerKind(StrEnum):

@@ -7,14 +7,13 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from oncebox.db.database import Transaction
-from oncebox.errors import ConfigInvalid, SignatureInvalid
+from oncebox.errors import ConfigInvalid
 from oncebox.ledger.admin import tenants
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.ciphers import EndpointCipher
 from oncebox.ledger.endpoints import endpoints
 from oncebox.model.endpoints import Endpoint, EndpointFields, check_fields, check_secrets
 from oncebox.model.public_internet import AllowedHosts
-from oncebox.webhooks.signing import sign
 
 _SECRET_BYTES = 24
 _HTTP = 80
@@ -57,7 +56,7 @@ class EndpointService:
         """
         checked = check_fields(fields)
         self._check_plain(checked.url)
-        signing = _usable(given or (self._new_secret(),))
+        signing = check_secrets(given or (self._new_secret(),))
         tenants.require(tx, entry.tenant)
         encrypted = self._cipher.encrypt(entry.tenant, checked.name, signing)
         return IssuedSecret(endpoints.add(tx, checked, encrypted, entry), signing[0])
@@ -77,9 +76,9 @@ class EndpointService:
         """
         seen = endpoints.get(tx, entry.tenant, name)
         before = self._cipher.decrypt(seen.tenant, seen.name, seen.secrets)
-        (new,) = _usable((given or self._new_secret(),))
+        (new,) = check_secrets((given or self._new_secret(),))
         kept = [each for each in before if each != new] if overlap else []
-        signing = _usable([new, *kept][:_MOST_OVERLAPPING])
+        signing = check_secrets([new, *kept][:_MOST_OVERLAPPING])
         encrypted = self._cipher.encrypt(seen.tenant, seen.name, signing)
         return IssuedSecret(endpoints.replace_secrets(tx, seen, encrypted, entry), new)
 
@@ -99,16 +98,3 @@ class EndpointService:
 
     def _new_secret(self) -> str:
         return "whsec_" + base64.b64encode(self._new_bytes(_SECRET_BYTES)).decode()
-
-
-def _usable(given: Sequence[str]) -> tuple[str, ...]:
-    """Return secrets that can sign.
-
-    Raises: ConfigInvalid.
-    """
-    checked = check_secrets(given)
-    try:
-        sign(checked, "check", 0, b"")
-    except SignatureInvalid as error:
-        raise ConfigInvalid("write a secret as whsec_ and base64, or leave it out") from error
-    return checked
