@@ -1,13 +1,14 @@
 """Worker factory: builds a process's background workers from its components."""
 
 import random
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from prometheus_client import Gauge
 
 from oncebox.components import Components
-from oncebox.core.egress import Egress
 from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.model.public_internet import parse_allowed_hosts
 from oncebox.model.webhooks.source import Source
@@ -33,6 +34,9 @@ from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
 from oncebox.workers.sends.send_worker import SendWorker
 from oncebox.workers.sends.transport_pool import TransportPool
+
+if TYPE_CHECKING:
+    from oncebox.core.egress import Egress
 
 #: by how much the priority of the parser of heavy mail is lowered
 _HEAVY_NICE = 10
@@ -135,15 +139,12 @@ class Workers:
     def endpoint_worker(self) -> DeliveryWorker:
         """Return the worker that delivers events to endpoints."""
         components, options = self._components, self._settings.endpoints
-        allowed = parse_allowed_hosts(self._settings.egress.allow)
-        egress = Egress(allowed=allowed, any_port=True, connections=options.concurrency)
-        components.exit_stack.push_async_callback(egress.close)
         targets = EndpointTargets(
             components.ledger, worker=self._worker_name, lease=self._settings.worker.lease
         )
         processor = EndpointProcessor(
             components.ledger,
-            egress,
+            self._lazy_egress(),
             components.endpoint_cipher,
             targets,
             self._telemetry,
@@ -160,6 +161,25 @@ class Workers:
             ),
             gauge=self._telemetry.endpoints_in_flight,
         )
+
+    def _lazy_egress(self) -> Callable[[], "Egress"]:
+        """Return a function that makes the egress to endpoints when there is something to send.
+
+        Importing it and loading certificates takes longer than the rest of a start.
+        """
+        made: list[Egress] = []
+
+        def egress() -> "Egress":
+            from oncebox.core.egress import Egress  # noqa: PLC0415 - see above
+
+            if not made:
+                allowed = parse_allowed_hosts(self._settings.egress.allow)
+                connections = self._settings.endpoints.concurrency
+                made.append(Egress(allowed=allowed, any_port=True, connections=connections))
+                self._components.exit_stack.push_async_callback(made[0].close)
+            return made[0]
+
+        return egress
 
     def fan_out(self) -> FanOut:
         """Return what stores the deliveries of events to endpoints."""

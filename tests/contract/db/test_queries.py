@@ -110,7 +110,7 @@ def _typed(query: Query) -> dict[str, Value]:
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
         "span", "jump", "generation", "active_from", "replay_until", "poll_every", "poll_after",
         "remaining", "skipped", "unrouted", "resyncs", "version", "messages", "duplicates",
-        "replays", "polls", "repeated", "timeouts",
+        "replays", "polls", "repeated", "timeouts", "concurrency", "since", "moved", "refused",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty_messages"),
@@ -118,6 +118,8 @@ def _typed(query: Query) -> dict[str, Value]:
         ("before", "forget_effects"), ("before", "forget_tries"), ("before", "old_artifacts"),
         ("before", "overwrite"), ("before", "forgettable"), ("before", "forget_batches"),
         ("seen", "change"), ("before", "ended"), ("after_at", "ended"), ("before", "retire"),
+        ("before", "advance"), ("seen", "replace_config"),
+        ("cursor", "begin_cursor"),
     }  # fmt: skip
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",

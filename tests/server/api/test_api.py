@@ -19,13 +19,22 @@ NEW_KEY = {"scopes": ["operator"]}
 async def test_an_unknown_path_is_the_same_problem_for_everybody(api: Api) -> None:
     answers = [
         await api.call("GET", path, key=key)
-        for path in ("/", "/nope", "/v1", "/v1/", "/v1/keys/", "/v1/sources/a/b/c/d", "/in/x")
+        for path in ("/", "/nope", "/v1", "/v1/", "/v1/keys/", "/v1/sources/a/b/c/d")
         for key in ("", "obx_wrong", None)
     ]
     bodies = [{**each.json(), "request_id": "", "instance": ""} for each in answers]
 
     assert {each.status_code for each in answers} == {404}
     assert {each.headers["content-type"] for each in answers} == {"application/problem+json"}
+    assert all(body == bodies[0] for body in bodies)
+
+
+async def test_an_unknown_source_is_the_same_problem_for_everybody(api: Api) -> None:
+    answers = [await api.call("GET", "/in/x", key=key) for key in ("", "obx_wrong", None)]
+    bodies = [{**each.json(), "request_id": "", "instance": ""} for each in answers]
+
+    assert {each.status_code for each in answers} == {404}
+    assert bodies[0]["code"] == "source_unknown"
     assert all(body == bodies[0] for body in bodies)
 
 

@@ -127,7 +127,7 @@ class EndpointProcessor:
     def __init__(  # noqa: PLR0913 - its collaborators
         self,
         ledger: Ledger,
-        deliver: Deliver,
+        egress: Callable[[], Deliver],
         cipher: EndpointCipher,
         targets: EndpointTargets,
         telemetry: Telemetry,
@@ -135,10 +135,10 @@ class EndpointProcessor:
         within: float,
         random: Callable[[], float],
     ) -> None:
-        """Give an endpoint ``within`` seconds to answer."""
+        """Give an endpoint ``within`` seconds to answer; ``egress`` is made when it is needed."""
         self._ledger = ledger
         self._retrying = ledger.retrying()
-        self._deliver = deliver
+        self._egress = egress
         self._cipher = cipher
         self._targets = targets
         self._telemetry = telemetry
@@ -203,7 +203,7 @@ class EndpointProcessor:
             "accept": "*/*",
             **signed,
         }
-        return await self._deliver.deliver(
+        return await self._egress().deliver(
             place.url, delivery.body, headers=headers, most=_EXCERPT, within=self._within
         )
 
