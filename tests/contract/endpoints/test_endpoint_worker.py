@@ -186,6 +186,20 @@ async def test_an_endpoint_that_is_gone_is_paused(house: House) -> None:
         assert len(endpoint.requests) == 1
 
 
+async def test_an_event_in_progress_is_dropped_when_its_endpoint_is_removed(place: Place) -> None:
+    """Otherwise it would wait for ever for an endpoint that nobody claims for."""
+    async with running(place, within=1.0) as house, ScriptedEndpoint(usual="hang") as endpoint:
+        await house.add(endpoint.url)
+        await house.happen("msg_1")
+        await endpoint.received(1)
+        database = house.box.components.database
+        await database.write(endpoints.remove, "billing", house.entry())
+        await _settled(house, "done")
+        (one,) = await house.deliveries()
+
+        assert one.outcome == "dropped"
+
+
 async def test_an_endpoint_that_asks_for_time_gets_it(house: House) -> None:
     async with ScriptedEndpoint(usual=503) as endpoint:
         endpoint.headers = {"retry-after": "3600"}

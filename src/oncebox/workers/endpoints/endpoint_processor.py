@@ -12,7 +12,14 @@ from typing import Protocol
 
 from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import EgressFailed, EgressRefused, MasterKeyWrong, Permanent, Transient
+from oncebox.errors import (
+    EgressFailed,
+    EgressRefused,
+    MasterKeyWrong,
+    NotFound,
+    Permanent,
+    Transient,
+)
 from oncebox.ledger.ciphers import EndpointCipher
 from oncebox.ledger.deliveries import settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
@@ -153,8 +160,18 @@ class EndpointProcessor:
         return self._within + 5
 
     async def process(self, delivery: Delivery) -> Settlement:
+        """Send one event; one whose endpoint was removed meanwhile is dropped."""
+        try:
+            return await self._process(delivery, await self._endpoint(delivery))
+        except (NotFound, Transient):
+            if not await self._is_removed(delivery):
+                raise
+        return Settlement(
+            delivery=delivery, state=DeliveryState.DONE, outcome=DeliveryOutcome.DROPPED
+        )
+
+    async def _process(self, delivery: Delivery, place: Endpoint) -> Settlement:
         """Send one event; an answer other than 2xx raises."""
-        place = await self._endpoint(delivery)
         if place.paused is not None:  # its worker was lost before
             return release_settlement(delivery, self._ledger.clock())
         faults.point("endpoints.claimed")
@@ -210,13 +227,23 @@ class EndpointProcessor:
     async def _endpoint(self, delivery: Delivery) -> Endpoint:
         """Return the endpoint of a delivery as it was when it was claimed.
 
-        Raises: Permanent, if it was removed.
+        Raises: NotFound, if it was removed.
         """
         found = self._targets.known.get((delivery.tenant, delivery.source))
         if found is not None:
             return found
+        return await self._stored(delivery)
+
+    async def _stored(self, delivery: Delivery) -> Endpoint:
         name = delivery.source.removeprefix(SOURCE_PREFIX)
         return await self._retrying.read(endpoints.get, delivery.tenant, name)
+
+    async def _is_removed(self, delivery: Delivery) -> bool:
+        try:
+            await self._stored(delivery)
+        except NotFound:
+            return True
+        return False
 
     async def _record(self, place: Endpoint, *, accepted: bool) -> None:
         """Count an outcome for the circuit breaker; successes of a healthy endpoint rarely."""
